@@ -41,7 +41,7 @@ pub enum Values {
 pub const AFTER: Parameter =
     Parameter { name: "after", about: "`next` of the page before", values: Values::Text };
 /// How many items a page has.
-pub const LIMIT: Parameter = number("limit", "the most items of the page", (1, 1000), 100);
+pub const LIMIT: Parameter = number("limit", "the most items of the page", 1, 1000, 100);
 /// One policy of a list.
 pub const POLICY: Parameter =
     Parameter { name: "policy", about: "only those of this policy", values: Values::Text };
@@ -80,7 +80,8 @@ pub const LIST_NAME: PathName =
 pub const fn number(
     name: &'static str,
     about: &'static str,
-    (least, most): (usize, usize),
+    least: usize,
+    most: usize,
     default: usize,
 ) -> Parameter {
     Parameter { name, about, values: Values::Number { least, most, default } }
@@ -142,7 +143,7 @@ mod tests {
 
     #[test]
     fn values_are_numbers_within_their_bounds_or_known_words() {
-        let limit = number("limit", "", (1, 128), 20);
+        let limit = number("limit", "", 1, 128, 20);
         for good in ["1", "128", "007"] {
             assert!(limit.check(good).is_ok(), "{good}");
         }

@@ -39,7 +39,8 @@ impl FileKeys {
     /// The key that a text belongs to.
     pub fn find(
         &self,
-        (form, text): (&KeyForm, &[u8]),
+        form: &KeyForm,
+        text: &[u8],
         digest: &KeyDigest,
         teams: &Teams,
         now: Timestamp,

@@ -189,7 +189,7 @@ impl Keys {
         let digest = KeyDigest::of(text);
         let of_file = self.file.as_ref();
         if let Some(found) =
-            of_file.and_then(|file| file.find((&self.form, text), &digest, teams, now))
+            of_file.and_then(|file| file.find(&self.form, text, &digest, teams, now))
         {
             return Ok(found);
         }

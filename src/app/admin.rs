@@ -96,7 +96,8 @@ impl BoundAdmin {
         self,
         supervisor: &Supervisor,
         reporter: &Rc<NodeReporter>,
-        (file, document): (Option<&Path>, Option<Document>),
+        file: Option<&Path>,
+        document: Option<Document>,
         configs: mpsc::Sender<ConfigCall>,
     ) -> Result<AdminListener, RunError> {
         let tags = Tags::random();

@@ -179,10 +179,10 @@ async fn supervise(
         }
     };
     drop(drain);
-    let mut admin = serve_admin(admin, &supervisor, (file.as_deref(), document), configs)?;
+    let mut admin = serve_admin(admin, &supervisor, file.as_deref(), document, configs)?;
     started(&Started::of(&supervisor, admin.as_ref()));
-    let state = (&mut supervisor, &mut admin, &mut loaded);
-    reload_until_stopped(state, &mut config_calls, &mut signals).await;
+    reload_until_stopped(&mut supervisor, &mut admin, &mut loaded, &mut config_calls, &mut signals)
+        .await;
     systemd::report(ServiceState::Stopping);
     if let Some(admin) = &admin {
         admin.draining();
@@ -206,7 +206,9 @@ async fn supervise(
 
 /// Applies every change of the configuration, until a signal asks for the stop.
 async fn reload_until_stopped(
-    (supervisor, admin, loaded): (&mut Supervisor, &mut Option<AdminListener>, &mut Option<Loaded>),
+    supervisor: &mut Supervisor,
+    admin: &mut Option<AdminListener>,
+    loaded: &mut Option<Loaded>,
     configs: &mut mpsc::Receiver<ConfigCall>,
     signals: &mut Signals,
 ) {
@@ -270,12 +272,13 @@ enum Wanted {
 fn serve_admin(
     admin: Option<BoundAdmin>,
     supervisor: &Supervisor,
-    source: (Option<&Path>, Option<Document>),
+    file: Option<&Path>,
+    document: Option<Document>,
     configs: mpsc::Sender<ConfigCall>,
 ) -> Result<Option<AdminListener>, RunError> {
     let reporter = supervisor.reporter(admin.as_ref().map(|admin| admin.address().to_string()));
     spawn_local(Rc::clone(&reporter).keep());
-    let serve = |bound: BoundAdmin| bound.serve(supervisor, &reporter, source, configs);
+    let serve = |bound: BoundAdmin| bound.serve(supervisor, &reporter, file, document, configs);
     let admin = admin.map(serve).transpose()?;
     if admin.is_none() {
         admin::publish_figures(supervisor, None);

@@ -165,8 +165,8 @@ impl Worker {
         let (head, ()) = request.body(()).expect("a request").into_parts();
         let peer = IpAddr::from([192, 0, 2, sent.client]);
         let moment = self.clock.moment();
-        let times = (moment.wall, moment.monotonic);
-        let mut record = Record::new(&head, peer, times, HeaderValue::from_static("id"));
+        let id = HeaderValue::from_static("id");
+        let mut record = Record::new(&head, peer, moment.wall, moment.monotonic, id);
         let view = RequestView::of(&head, peer).expect("a view");
         let headroom = |_| Headroom::default();
         let Ok(placed) = Placed::find(&self.rules, &view, moment.wall) else {

@@ -121,8 +121,8 @@ impl Worker {
         let bodies = BodyRoom::new(self.body_memory);
         let gateway = Gateway::new(self.snapshot, engine, proxy, sinks, bodies, &metrics);
         let gateway = Rc::new(CurrentGateway::new(gateway));
-        let outside = (&self.check_state, self.drain.clone());
-        let check = Rc::new(Services::new(&gateway, self.check, outside));
+        let drain = self.drain.clone();
+        let check = Rc::new(Services::new(&gateway, self.check, &self.check_state, drain));
         let mut listeners = Listeners::new(&gateway, &check, &metrics);
         listeners.open(self.listeners);
         spawn_local(housekeep(Rc::clone(&gateway), WorkerLoad::new(&metrics, self.index)));

@@ -47,7 +47,8 @@ impl Services {
     pub fn new(
         gateway: &Rc<CurrentGateway>,
         settings: Arc<CheckSettings>,
-        (shared, drain): (&Arc<SharedState>, Drain),
+        shared: &Arc<SharedState>,
+        drain: Drain,
     ) -> Self {
         Self {
             api: ApiState::start(shared, gateway),

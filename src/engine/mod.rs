@@ -154,7 +154,7 @@ impl Seen {
         self.observe_forwarder(subject);
         self.top.observe(decision, subject, wall);
         if let Outcome::Refuse(_) | Outcome::Unavailable(_) = decision.outcome {
-            refusal::keep(&self.refusals, decision, subject, (route, request), wall);
+            refusal::keep(&self.refusals, decision, subject, route, request, wall);
         }
     }
 
@@ -234,7 +234,7 @@ impl Engine {
             route.reads_body && !is_preflight && matches!(request.values(), Content::Unread);
         let mut access = AccessVerdicts::default();
         if let Some(denial) = access.ask(&route.access, AccessStep::BeforeAuth, subject) {
-            return self.denied((index, subject), (access, denial, Credential::default()), now);
+            return self.denied(index, subject, access, denial, Credential::default(), now);
         }
         let destination = rules.destination(index, subject, || fastrand::u64(..));
         let headroom = headroom(destination);
@@ -258,7 +258,7 @@ impl Engine {
             && !is_preflight
             && let Some(denial) = access.ask(&route.access, AccessStep::AfterAuth, subject)
         {
-            return self.denied((index, subject), (access, denial, credential), now);
+            return self.denied(index, subject, access, denial, credential, now);
         }
         let policies =
             policies.filter(|policy| !(route.has_authorizer && policy.needs_authorizer()));
@@ -307,8 +307,11 @@ impl Engine {
     #[cold]
     fn denied<'r>(
         &self,
-        (route, subject): (usize, &Subject<'r, '_>),
-        (access, denial, credential): (AccessVerdicts, Denial, Credential<'r>),
+        route: usize,
+        subject: &Subject<'r, '_>,
+        access: AccessVerdicts,
+        denial: Denial,
+        credential: Credential<'r>,
         now: Timestamp,
     ) -> Judgement<'r> {
         self.deciding.seen.observe_forwarder(subject);

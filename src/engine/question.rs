@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use tollgate_core::decision::{
-    Charged, ChargedCounter, Claims, Decision, Ending, Headroom, Lease, Outcome, Report,
+    Claims, Decision, Ending, Headroom, Lease, MarkedSettlement, Outcome, Report,
 };
 use tollgate_core::digest::Key;
 use tollgate_core::policy::{BodyWords, Policy};
 use tollgate_core::request::{ContentValues, RequestView};
 use tollgate_core::routes::{Destination, Rules};
-use tollgate_core::store::{Mark, Marked, StoreUnavailable};
+use tollgate_core::store::{Marked, StoreUnavailable};
 use tollgate_core::time::Timestamp;
 
 use super::{Engine, NamedKey, Placed, Undecidable};
@@ -118,24 +118,21 @@ impl Engine {
         limiter.peek_claims(claims, headroom, self.clock.now()).await.0
     }
 
-    /// Settles what was charged at `taken`, unless the mark was set before. Reports the shares that
-    /// the settlement passes.
+    /// Settles what was charged, unless the mark was set before. Reports the shares that the
+    /// settlement passes.
     ///
     /// # Errors
     /// If the store does not answer.
     pub async fn settle_once(
         &self,
-        (charged, policy): (&Charged, &Arc<Policy>),
-        (counter, mark): (&ChargedCounter, &Mark),
-        (taken, actual): (Timestamp, u64),
+        settlement: MarkedSettlement<'_>,
     ) -> Result<Marked, StoreUnavailable> {
         let limiter = &self.deciding.limiter;
         let now = self.clock.now();
         let told = self.telling();
-        let marked = limiter
-            .settle_once((charged, policy), (counter, mark), (taken, actual), now, told)
-            .await?;
+        let marked = limiter.settle_once(settlement, now, told).await?;
         if marked == Marked::Now {
+            let MarkedSettlement { charged, policy, actual, .. } = settlement;
             self.deciding.units.settled(policy, charged.cost, actual);
         }
         Ok(marked)

@@ -19,7 +19,8 @@ pub fn keep(
     refusals: &WorkerRefusals,
     decision: &Decision<&Arc<Policy>>,
     subject: &Subject<'_, '_>,
-    (route, request): (&Route, &RequestView<'_>),
+    route: &Route,
+    request: &RequestView<'_>,
     time: Timestamp,
 ) {
     let first = || decision.reports.iter().find(|report| report.refuses());

@@ -101,8 +101,7 @@ impl Gateway {
         let judged = match fault {
             Some(fault) => Err(fault.into()),
             None => {
-                let asked = (asker, client, answer_by);
-                self.judge_for_proxy(&head, asked, has_content, moment).await
+                self.judge_for_proxy(&head, asker, client, answer_by, has_content, moment).await
             }
         };
         let mut judgement = match judged {
@@ -158,7 +157,9 @@ impl Gateway {
     async fn judge_for_proxy(
         &self,
         head: &Parts,
-        (asker, client, answer_by): (IpAddr, Option<IpAddr>, Option<Instant>),
+        asker: IpAddr,
+        client: Option<IpAddr>,
+        answer_by: Option<Instant>,
         has_content: bool,
         moment: Moment,
     ) -> Result<Judgement<'_>, Failure> {

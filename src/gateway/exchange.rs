@@ -95,7 +95,7 @@ impl Exchange {
         let request_id = request_id(fields).write(&mut head.headers);
         let recording = sinks.want(trace.as_ref()).then(|| {
             let mut record =
-                Record::new(head, peer, (moment.wall, moment.monotonic), request_id.clone());
+                Record::new(head, peer, moment.wall, moment.monotonic, request_id.clone());
             record.trace = trace;
             Recording::new(record, sinks)
         });

@@ -40,11 +40,7 @@ fn limiter(policies: impl IntoIterator<Item = Policy>, client: Client, store: St
 }
 
 /// The decision on the last of so many requests.
-fn decide(
-    limiter: &Limiter,
-    policies: &[&str],
-    (head, peer): (&Parts, Option<IpAddr>),
-) -> Decision {
+fn decide(limiter: &Limiter, policies: &[&str], head: &Parts, peer: Option<IpAddr>) -> Decision {
     let policy = |name: &&str| limiter.policy(name).expect("a policy");
     let policies: Vec<_> = policies.iter().map(policy).collect();
     futures_util::future::FutureExt::now_or_never(limiter.check_request(&policies, head, peer))
@@ -94,8 +90,8 @@ fn refusals_beyond_a_limit_are_those_of_the_gateway() {
     ];
     for (judging, names) in cases {
         let limiter = limiter(policies.clone(), Client::new(), Store::default());
-        assert!(decide(&limiter, judging, (&head, PEER)).is_admitted());
-        let refused = decide(&limiter, judging, (&head, PEER));
+        assert!(decide(&limiter, judging, &head, PEER).is_admitted());
+        let refused = decide(&limiter, judging, &head, PEER);
         let Outcome::Refuse { retry: Some(retry) } = refused.outcome() else {
             panic!("{refused:?} has no wait")
         };
@@ -109,7 +105,7 @@ fn a_request_that_is_never_admitted_is_refused_as_by_the_gateway() {
     let limit = "5/minute".parse().expect("a limit");
     let limiter =
         limiter([Policy::new("p", Key::Ip, limit).cost(6)], Client::new(), Store::default());
-    let refused = decide(&limiter, &["p"], (&head(&[]), PEER));
+    let refused = decide(&limiter, &["p"], &head(&[]), PEER);
     assert_eq!(refused.outcome(), Outcome::Refuse { retry: None });
     assert_refusal(&refused, &["p"], None);
 }
@@ -144,7 +140,7 @@ fn requests_without_a_key_are_refused_as_by_the_gateway() {
         ),
     ];
     for (policy, head, missing, failure) in cases {
-        let decision = decide(&limiter, &[policy], (&head, PEER));
+        let decision = decide(&limiter, &[policy], &head, PEER);
         assert_eq!(decision.missing(), Some(missing));
         assert_failure(&decision, failure);
     }
@@ -156,7 +152,7 @@ fn an_ambiguous_request_has_the_status_of_the_gateway() {
     let limit = "5/minute".parse().expect("a limit");
     let limiter = limiter([Policy::new("p", Key::Ip, limit)], Client::new(), Store::default());
     let two_hosts = head(&[("host", "a.test"), ("host", "b.test")]);
-    let decision = decide(&limiter, &["p"], (&two_hosts, PEER));
+    let decision = decide(&limiter, &["p"], &two_hosts, PEER);
     assert_eq!(decision.missing(), Some(Missing::Ambiguous));
     let library = tollgate_limiter::Refusal::default().refuse(&two_hosts, &decision);
     let failure = Failure::Ambiguous(Ambiguity::ManyHosts);
@@ -195,7 +191,7 @@ proptest! {
         let limit = "5/minute".parse().expect("a limit");
         let limiter = limiter([Policy::new("p", Key::Ip, limit)], Client::new(), Store::memory(10));
         let mut head = head(&[]);
-        let decision = decide(&limiter, &["p"], (&head, None));
+        let decision = decide(&limiter, &["p"], &head, None);
         head.method = method;
         let fields = [(ACCEPT, accept), (CONTENT_TYPE, content_type)];
         let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));

@@ -32,7 +32,8 @@ const MAX_CLOSED: u32 = 4;
 pub async fn attempt(
     endpoint: &Endpoint,
     mut request: Box<Request<RequestBody>>,
-    (started, limit): (Instant, Duration),
+    started: Instant,
+    limit: Duration,
     retry_state: &mut RetryState<'_>,
 ) -> Result<EndpointResponse, AttemptError> {
     let is_idempotent = is_idempotent(request.method());
@@ -71,8 +72,8 @@ pub async fn attempt(
         let (head, body) = prepare(&mut request, connection.is_http2(), is_copied, retry_state);
         // Opening a connection takes time, and using an idle one takes none.
         let begins = if is_reused { started } else { monotonic() };
-        let time = (begins, limit);
-        let sent = exchange(endpoint, connection, request, time, retry_state.send_options()).await;
+        let options = retry_state.send_options();
+        let sent = exchange(endpoint, connection, request, begins, limit, options).await;
         let mut error = match sent {
             Ok(Sent { response, request }) => {
                 let connection = usable.take().expect("it is open");
@@ -135,7 +136,8 @@ async fn exchange(
     endpoint: &Endpoint,
     connection: &mut Connection,
     request: Box<Request<RequestBody>>,
-    (begins, limit): (Instant, Duration),
+    begins: Instant,
+    limit: Duration,
     options: SendOptions<'_>,
 ) -> Result<Sent, Failed> {
     let progress = request.body().progress();

@@ -55,8 +55,9 @@ pub async fn forward(
             attempts.add(&upstream.shared().settings().name, &in_flight.endpoint().shared().shown);
         }
         let started = monotonic();
-        let time = (started, options.timeouts.response);
-        let result = attempt(in_flight.endpoint(), request, time, &mut retry_state).await;
+        let limit = options.timeouts.response;
+        let endpoint = in_flight.endpoint();
+        let result = attempt(endpoint, request, started, limit, &mut retry_state).await;
         let took = monotonic().duration_since(started);
         options.waited.set(options.waited.get() + took);
         match &result {

@@ -203,8 +203,9 @@ async fn exchange(
         // A copy does not wait for a connection, because no client is named.
         Some(bound) => upstream.reserve(bound, None, &mut state).await.ok()?,
     };
-    let time = (monotonic(), timeouts.response);
-    let answer = attempt(in_flight.endpoint(), request, time, &mut state).await.ok()?;
+    let endpoint = in_flight.endpoint();
+    let limit = timeouts.response;
+    let answer = attempt(endpoint, request, monotonic(), limit, &mut state).await.ok()?;
     let EndpointResponse { connection, .. } = answer;
     let mut body = ResponseBody::new(timeouts.idle, in_flight, connection);
     let mut left = MAX_ANSWER;

@@ -209,7 +209,8 @@ impl Record {
     pub fn new(
         head: &Parts,
         client: IpAddr,
-        (time, started): (Timestamp, Instant),
+        time: Timestamp,
+        started: Instant,
         request_id: HeaderValue,
     ) -> Box<Self> {
         Box::new(Self {
@@ -330,7 +331,7 @@ mod tests {
         let (head, ()) = request.into_parts();
         let client = IpAddr::from([203, 0, 113, 9]);
         let id = HeaderValue::from_static("id-1");
-        *Record::new(&head, client, (Timestamp::from_micros(7), monotonic()), id)
+        *Record::new(&head, client, Timestamp::from_micros(7), monotonic(), id)
     }
 
     #[test]

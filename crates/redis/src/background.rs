@@ -360,7 +360,7 @@ impl NodeState {
         }
         if is_ban {
             let state = answered.after(&asked[0], 0);
-            self.local.learn_reply(charge, ask, state.as_ref(), (false, false), answered.at);
+            self.local.learn_reply(charge, ask, state.as_ref(), false, false, answered.at);
         }
     }
 

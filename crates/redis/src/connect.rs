@@ -102,7 +102,7 @@ pub(super) async fn connect(
     let [role, written] = <[Value; 2]>::try_from(answers)
         .map_err(|_| StoreError::InvalidReply("not as many answers as commands"))?;
     check_role(&role)?;
-    let found = test_write.conclude(&mut wire, written, (&settings.prefix, redirected)).await?;
+    let found = test_write.conclude(&mut wire, written, &settings.prefix, redirected).await?;
     // The script is longer than what a server accepts without a password. It is called once with
     // a time and without a decision.
     let mut load = pipe();

@@ -173,7 +173,8 @@ impl Link {
     pub(super) fn call(
         &self,
         encoded: Encoded,
-        (repeat, deadline): (Repeat, Instant),
+        repeat: Repeat,
+        deadline: Instant,
         group: u16,
         asking: bool,
     ) -> PendingReply {
@@ -424,7 +425,7 @@ impl Shared {
     /// Records what is known of the server.
     fn note(&self, state: &mut State, found: Found) {
         state.found = found;
-        state.server_use.differs(&self.target, (found.has_slots, found.time.is_some()));
+        state.server_use.differs(&self.target, found.has_slots, found.time.is_some());
     }
 
     /// Records why the server is not used.

@@ -298,7 +298,7 @@ impl Membership {
         question.add_command(ServerTime::question());
         let reply = self.servers.query(key.as_bytes(), &question).await?.pop().unwrap_or_default();
         let answered = monotonic();
-        Ok(ServerTime::read(reply, (asked, answered))?.next_us(answered) / 1_000_000)
+        Ok(ServerTime::read(reply, asked, answered)?.next_us(answered) / 1_000_000)
     }
 
     /// Warns if a server evicts keys: with each key it forgets about a hundred clients. Servers

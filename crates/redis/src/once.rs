@@ -37,7 +37,7 @@ pub(crate) async fn correct(
         Source::Local => store.node.memory.mark(charge, mark, now),
         Source::Store => {
             let together = is_exact.then_some(correction);
-            let asked = ask(store, (charge, mark), together, now).await;
+            let asked = ask(store, charge, mark, together, now).await;
             let (marked, moved) = asked.map_err(|error| StoreUnavailable(error.to_string()))?;
             if is_exact {
                 if let (Some(moved), Some(told)) = (moved, told) {
@@ -58,7 +58,8 @@ pub(crate) async fn correct(
 
 async fn ask(
     store: &RedisStore,
-    (charge, mark): (&Charge<'_>, &Mark),
+    charge: &Charge<'_>,
+    mark: &Mark,
     correction: Option<&Correction<'_>>,
     now: Timestamp,
 ) -> Result<(Marked, Option<Moved>), StoreError> {

@@ -204,7 +204,7 @@ impl ServerUse {
     }
 
     /// Whether the server has slots, and all of them, and whether scripts are given the time.
-    pub(super) fn differs(&self, server: &impl Display, (has_slots, has_no_time): (bool, bool)) {
+    pub(super) fn differs(&self, server: &impl Display, has_slots: bool, has_no_time: bool) {
         let differences = [(has_slots, HAS_SLOTS), (has_no_time, HAS_NO_TIME)];
         let found = differences.into_iter().filter(|(differs, _)| *differs);
         found.for_each(|(_, how)| self.outages.log_once(server, how));

@@ -41,7 +41,8 @@ impl ServerTime {
     /// If the server does not tell its time.
     pub(super) fn read(
         reply: Value,
-        (asked, answered): (Instant, Instant),
+        asked: Instant,
+        answered: Instant,
     ) -> Result<Self, StoreError> {
         let (seconds, us): (String, String) = redis::from_redis_value(reply.extract_error()?)
             .map_err(|_| StoreError::InvalidReply("TIME is not answered by two numbers"))?;
@@ -104,7 +105,7 @@ mod tests {
             let mut last = 0;
             for (to, back, pause) in calls {
                 let at = |us| start + Duration::from_micros(us);
-                let read = ServerTime::read(reply(there(now + to)), (at(now), at(now + to + back)));
+                let read = ServerTime::read(reply(there(now + to)), at(now), at(now + to + back));
                 let read = read.expect("it is a time");
                 match &mut time {
                     Some(time) => time.improve(read),
@@ -129,7 +130,7 @@ mod tests {
         let text = |text: &str| Value::BulkString(text.into());
         let too_late = Value::Array(vec![text("18446744073709551615"), text("1")]);
         for reply in [Value::Nil, Value::Okay, Value::Array(vec![Value::Int(1)]), too_late] {
-            assert!(ServerTime::read(reply, (now, now)).is_err());
+            assert!(ServerTime::read(reply, now, now).is_err());
         }
     }
 }

@@ -85,7 +85,8 @@ impl TestWrite {
         &self,
         wire: &mut Wire,
         reply: Value,
-        (prefix, redirected): (&str, Option<u16>),
+        prefix: &str,
+        redirected: Option<u16>,
     ) -> Result<Found, StoreError> {
         let mut found = Found::default();
         let mut tested = self.check(reply);
@@ -96,7 +97,7 @@ impl TestWrite {
         if tested.as_ref().is_err_and(lacks_time) {
             let asked = monotonic();
             let time = wire.send_one(&ServerTime::question()).await?;
-            found.time = Some(ServerTime::read(time, (asked, monotonic()))?);
+            found.time = Some(ServerTime::read(time, asked, monotonic())?);
             tested = match found.has_slots {
                 true => check_all_slots(wire, prefix, redirected, Asks::Nothing).await,
                 false => self.check(wire.send_one(&self.with(prefix, Asks::Nothing)).await?),

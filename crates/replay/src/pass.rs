@@ -150,8 +150,7 @@ impl Pass<'_> {
                     }),
                     Needed::Some(route, foreseen) => {
                         for (window, trial) in trials.enumerate() {
-                            let request = (&request, route);
-                            trial.judge_exceeding(request, entry, now, (&foreseen, window));
+                            trial.judge_exceeding(&request, route, entry, now, &foreseen, window);
                         }
                     }
                 }

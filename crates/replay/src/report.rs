@@ -219,14 +219,15 @@ impl PolicyReport {
             .map(|(index, (policy, tally))| {
                 let other = other.filter(|_| is_short(policy));
                 let clients = trial.counts.clients.as_ref().map(|clients| (clients, index));
-                Self::of(policy, (tally, clients), other.map(|other| &other.counts.tallies[index]))
+                Self::of(policy, tally, clients, other.map(|other| &other.counts.tallies[index]))
             })
             .collect()
     }
 
     fn of(
         policy: &Policy,
-        (tally, clients): (&Tally, Option<(&Clients, usize)>),
+        tally: &Tally,
+        clients: Option<(&Clients, usize)>,
         other: Option<&Tally>,
     ) -> Self {
         let top = clients.map(|(clients, index)| clients.top(index, MAX_LISTED));

@@ -124,7 +124,7 @@ pub fn replay(job: &Job, progress: &mut Progress<'_>) -> Result<Report, ReplayEr
         let others = others(&found);
         // Its counters make room for those of the trials.
         drop(found);
-        let suggestions = suggest(job, reading, (peaks, others), Trying::Needed, progress)?;
+        let suggestions = suggest(job, reading, peaks, others, Trying::Needed, progress)?;
         if suggestions.sampled_one_of > 1 {
             report.notes.push(format!(
                 "there are more than a million keys: the suggestions are from one key in {}",
@@ -217,18 +217,21 @@ fn others(found: &Found) -> Option<u64> {
 fn suggest(
     job: &Job,
     reading: Reading<'_>,
-    peaks: (Peaks, Option<u64>),
+    peaks: Peaks,
+    others: Option<u64>,
     trying: Trying,
     progress: &mut Progress<'_>,
 ) -> Result<Suggestions, SourceError> {
-    suggest_counted(job, reading, peaks, trying, progress).map(|(suggestions, _)| suggestions)
+    suggest_counted(job, reading, peaks, others, trying, progress)
+        .map(|(suggestions, _)| suggestions)
 }
 
 /// The same, with what the second reading has found.
 fn suggest_counted(
     job: &Job,
     reading: Reading<'_>,
-    (peaks, others): (Peaks, Option<u64>),
+    peaks: Peaks,
+    others: Option<u64>,
     trying: Trying,
     progress: &mut Progress<'_>,
 ) -> Result<(Suggestions, Option<Found>), SourceError> {

@@ -192,10 +192,12 @@ impl Trial {
     /// refuse it in this window. The others admit it.
     pub(super) fn judge_exceeding(
         &mut self,
-        (request, index): (&RequestView<'_>, usize),
+        request: &RequestView<'_>,
+        index: usize,
         entry: &Entry,
         now: Timestamp,
-        (verdicts, window): (&[Foreseen], usize),
+        verdicts: &[Foreseen],
+        window: usize,
     ) {
         let mut policies = SmallVec::<[Arc<Policy>; 4]>::new();
         for (foreseen, policy) in verdicts.iter().zip(&self.rules.route(index).policies) {

@@ -93,7 +93,7 @@ fn add(
     }
     let level = levels.entry(domain.into()).or_default();
     let root = Step { above: None, index: 0, text: domain };
-    add_all(&config.descriptors, &root, level, (name, mistakes));
+    add_all(&config.descriptors, &root, level, name, mistakes);
 }
 
 /// Adds these descriptors, which are below `above`.
@@ -101,14 +101,15 @@ fn add_all(
     descriptors: &[RateLimitDescriptor],
     above: &Step<'_>,
     level: &mut Level,
-    (resource, mistakes): (&str, &Mistakes),
+    resource: &str,
+    mistakes: &Mistakes,
 ) {
     for (index, descriptor) in descriptors.iter().enumerate() {
         let name = Level::name(&descriptor.key, &descriptor.value);
         let step = Step { above: Some(above), index, text: &name };
         let found = Found { step: &step, resource, mistakes };
         written(descriptor).add(level, &found, |below| {
-            add_all(&descriptor.descriptors, &step, below, (resource, mistakes));
+            add_all(&descriptor.descriptors, &step, below, resource, mistakes);
         });
     }
 }

@@ -128,8 +128,7 @@ async fn perform(command: &PolicyCommand) -> Result<Output, Problem> {
             let before = look(&gateway, policy).await?;
             let body = json!({ "limit": limit, "for": lasts, "reason": reason });
             let path = format!("{}/candidate", path(policy));
-            let call = (Method::PUT, &*path, Some(&body));
-            let after = change(&gateway, policy, call, &before).await?;
+            let after = change(&gateway, policy, Method::PUT, &path, Some(&body), &before).await?;
             let changing = Changing { policy, gateway: gateway.arguments(), is_persistent: false };
             Ok(told(changing.tried(&after.document)))
         }
@@ -163,7 +162,7 @@ async fn apply(gateway: &Gateway, policy: &str, args: &ChangeArgs) -> Result<Out
     // A trial whose limit was written into the file has ended with it.
     if !after.document["candidate"].is_null() {
         let path = format!("{}/candidate", path(policy));
-        after = change(gateway, policy, (Method::DELETE, &path, None), &after).await?;
+        after = change(gateway, policy, Method::DELETE, &path, None, &after).await?;
     }
     let changing = Changing { policy, gateway: gateway.arguments(), is_persistent: args.persist };
     Ok(told(changing.set(&before.document, &after.document)))
@@ -189,7 +188,7 @@ async fn undo(gateway: &Gateway, policy: &str, is_trial: bool) -> Result<Output,
         _ => "patch",
     };
     let path = format!("{}/{what}", path(policy));
-    let after = change(gateway, policy, (Method::DELETE, &path, None), &before).await?;
+    let after = change(gateway, policy, Method::DELETE, &path, None, &before).await?;
     let changing = Changing { policy, gateway: gateway.arguments(), is_persistent: false };
     Ok(told(changing.undone(what, &before.document, &after.document)))
 }
@@ -216,14 +215,16 @@ async fn patch(
     if args.persist {
         values["persist"] = json!(true);
     }
-    change(gateway, policy, (Method::PATCH, &path(policy), Some(&values)), before).await
+    change(gateway, policy, Method::PATCH, &path(policy), Some(&values), before).await
 }
 
 /// Makes a call that changes a policy, if the policy is as it was seen.
 async fn change(
     gateway: &Gateway,
     policy: &str,
-    (method, path, body): (Method, &str, Option<&Value>),
+    method: Method,
+    path: &str,
+    body: Option<&Value>,
     seen: &Answer,
 ) -> Result<Answer, Problem> {
     let tag = seen.tag.as_deref().unwrap_or("*");

@@ -92,11 +92,11 @@ fn write_redis(env: &mut Environment, yaml: &mut Text) {
     let auth = env.text("REDIS_AUTH").map(|auth| ("REDIS_AUTH", auth));
     let in_url = servers.credentials.map(|it| ("REDIS_URL", it));
     if let Some((variable, auth)) = auth.or(in_url) {
-        write_credentials(env, yaml, (2, variable), &auth);
+        write_credentials(env, yaml, 2, variable, &auth);
     }
     if let (Some(auth), "sentinel") = (env.text("REDIS_SENTINEL_AUTH"), kind) {
         yaml.map(2, "sentinel");
-        write_credentials(env, yaml, (3, "REDIS_SENTINEL_AUTH"), &auth);
+        write_credentials(env, yaml, 3, "REDIS_SENTINEL_AUTH", &auth);
     }
     if has_tls {
         write_tls(env, yaml);
@@ -110,7 +110,8 @@ fn write_redis(env: &mut Environment, yaml: &mut Text) {
 fn write_credentials(
     env: &mut Environment,
     yaml: &mut Text,
-    (depth, variable): (usize, &str),
+    depth: usize,
+    variable: &str,
     auth: &str,
 ) {
     let (user, password) = credentials(auth);

@@ -37,8 +37,8 @@ impl Authentication {
                     // The failure is counted where it is told, and the answer is then 429.
                     return PasswordAnswer::Wrong;
                 }
-                let of_address = (subject.address(), left.unwrap_or(u64::MAX));
-                self.passwords.check(login, hash, of_address, now).await
+                let left = left.unwrap_or(u64::MAX);
+                self.passwords.check(login, hash, subject.address(), left, now).await
             }
         };
         match result {

@@ -51,7 +51,8 @@ impl Passwords {
         &self,
         login: Login,
         hash: BcryptHash,
-        (address, allowed): (Principal, u64),
+        address: Principal,
+        allowed: u64,
         now: Timestamp,
     ) -> Result<bool, Busy> {
         let (answer, answered) = oneshot::channel();

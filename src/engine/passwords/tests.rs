@@ -29,7 +29,7 @@ fn address(number: u128) -> Principal {
 /// The result of a check that waits for the thread.
 fn check(passwords: &Passwords, login: &Login, hash: BcryptHash) -> Result<bool, Busy> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    let checked = passwords.check(login.clone(), hash, (address(1), 30), NOW);
+    let checked = passwords.check(login.clone(), hash, address(1), 30, NOW);
     runtime.expect("a runtime").block_on(checked)
 }
 

@@ -132,7 +132,8 @@ impl Balancer {
     /// If the runtime cannot release the connection, which is then closed.
     pub fn assign(
         &self,
-        (transport, peer): (Transport, Peer),
+        transport: Transport,
+        peer: Peer,
         permit: Permit,
     ) -> Option<io::Result<Accepted>> {
         let worker = self.choose();

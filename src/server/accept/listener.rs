@@ -147,22 +147,22 @@ where
         let mut warned = None;
         let mut turned_away = None;
         loop {
-            let accepted = tokio::select! {
+            let (transport, peer) = tokio::select! {
                 biased;
                 accepted = accept(&acceptor, &mut warned) => accepted,
                 () = &mut closed => return,
             };
-            let permit = if server.is_for(&accepted.1) {
+            let permit = if server.is_for(&peer) {
                 let Some(permit) = permits.acquire().await else { return };
                 permit
             } else {
                 let Some(permit) = permits.for_stranger() else {
-                    turn_away(&accepted.1, &mut turned_away);
+                    turn_away(&peer, &mut turned_away);
                     continue;
                 };
                 permit
             };
-            if let Some(accepted) = balancer.assign(accepted, permit) {
+            if let Some(accepted) = balancer.assign(transport, peer, permit) {
                 server.spawn(accepted);
             }
         }

@@ -36,7 +36,7 @@ fn record() -> Record {
         is_shadow_refused: !is_binding,
     };
     let mut record =
-        *Record::new(&head, client, (time, monotonic()), HeaderValue::from_static("id-1"));
+        *Record::new(&head, client, time, monotonic(), HeaderValue::from_static("id-1"));
     record.masked_path = Some("/a\"b\\c\n".into());
     record.route = Some("orders".into());
     record.policies = smallvec![policy("candidate", false), policy("per-client", true)];

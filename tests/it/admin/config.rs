@@ -119,7 +119,7 @@ fn calls_write_the_file_if_it_allows_that() {
     assert_eq!(mode & 0o777, 0o640);
 
     // A patch that is kept: no request goes without the limit, and none is counted twice.
-    let persist = |body: &str| change(&client, ("PATCH", "/v1/policies/each"), "*", body);
+    let persist = |body: &str| change(&client, "PATCH", "/v1/policies/each", "*", body);
     let admitted = thread::scope(|scope| {
         let requests = scope.spawn(|| statuses(&gateway, "ann", 120));
         let kept = persist(r#"{"limit":"60/1d","persist":true,"reason":"more"}"#);

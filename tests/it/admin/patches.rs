@@ -19,7 +19,8 @@ pub(super) fn tag(client: &AdminClient) -> String {
 /// Makes a change if the policy has this entity tag.
 pub(super) fn change(
     client: &AdminClient,
-    (method, path): (&str, &str),
+    method: &str,
+    path: &str,
     tag: &str,
     body: &str,
 ) -> Response {
@@ -28,7 +29,7 @@ pub(super) fn change(
 
 /// Patches the policy `each` whatever it is.
 pub(super) fn patch(client: &AdminClient, body: &str) -> Response {
-    let response = change(client, ("PATCH", EACH), "*", body);
+    let response = change(client, "PATCH", EACH, "*", body);
     assert_eq!(response.status, 200, "{}", response.text());
     response
 }
@@ -50,9 +51,9 @@ fn a_patch_needs_the_state_that_its_author_has_seen() {
     let body = r#"{"limit":"5/1d","for":"30m","reason":"a flood"}"#;
     let blind = client.send("PATCH", EACH, &[JSON_TYPE], body);
     assert_eq!(blind.status, 428, "{}", blind.text());
-    assert_eq!(change(&client, ("PATCH", EACH), "\"other\"", body).status, 412);
+    assert_eq!(change(&client, "PATCH", EACH, "\"other\"", body).status, 412);
     assert_eq!(statuses(&gateway, "ann", 4), [200, 200, 200, 429]);
-    let patched = change(&client, ("PATCH", EACH), &first, body);
+    let patched = change(&client, "PATCH", EACH, &first, body);
     assert_eq!(patched.status, 200, "{}", patched.text());
     let policy = patched.json();
     assert_eq!((&policy["limit"]["units"], &policy["patch"]["limit"]), (&json!(5), &json!("5/1d")));
@@ -69,7 +70,7 @@ fn a_patch_needs_the_state_that_its_author_has_seen() {
     let explained = client.send("POST", "/v1/explain", &[JSON_TYPE], asked).json();
     let judged = &explained["policies"][0];
     assert_eq!((&judged["limit_from"], &judged["limit"]), (&json!("patch"), &json!(5)));
-    assert_eq!(change(&client, ("PATCH", EACH), &first, body).status, 412);
+    assert_eq!(change(&client, "PATCH", EACH, &first, body).status, 412);
     let metrics = AdminClient::new(&gateway, METRICS).get("/metrics").text();
     let info = "tollgate_policy_info{algorithm=\"sliding_window\",mode=\"enforce\",patched=\"true\",policy=\"each\"} 1";
     assert!(metrics.contains(info), "{metrics}");
@@ -85,18 +86,18 @@ fn a_patch_needs_the_state_that_its_author_has_seen() {
         (CANDIDATE, r#"{"limit":"6/1d"}"#, 400, "missing field `for`"),
     ] {
         let method = if path == CANDIDATE { "PUT" } else { "PATCH" };
-        let response = change(&client, (method, path), "*", body);
+        let response = change(&client, method, path, "*", body);
         assert_eq!(response.status, status, "{body}: {}", response.text());
         assert!(response.text().contains(said), "{body}: {}", response.text());
     }
-    assert_eq!(change(&AdminClient::new(&gateway, READ), ("PATCH", EACH), "*", body).status, 403);
+    assert_eq!(change(&AdminClient::new(&gateway, READ), "PATCH", EACH, "*", body).status, 403);
     // Another reload keeps it, and a removal ends it.
     gateway.reload(&yaml("", "").replace("1M/day", "2M/day"));
     assert_eq!(limit(&client), 5);
-    assert_eq!(change(&client, ("DELETE", PATCH), &tag(&client), "").status, 200);
+    assert_eq!(change(&client, "DELETE", PATCH, &tag(&client), "").status, 200);
     assert_eq!((limit(&client), statuses(&gateway, "ann", 1)), (json!(3), vec![429]));
     assert_eq!(tag(&client), first);
-    assert_eq!(change(&client, ("DELETE", PATCH), "*", "").status, 404);
+    assert_eq!(change(&client, "DELETE", PATCH, "*", "").status, 404);
     let audit = client.get("/v1/audit").json();
     let ended = &audit["items"][1];
     let made = audit["items"].as_array().expect("a list");
@@ -129,7 +130,7 @@ fn a_candidate_is_judged_beside_the_policy_and_decides_nothing() {
     let gateway = gateway("", "");
     let client = AdminClient::new(&gateway, OPERATE);
     let body = r#"{"limit":"1/1h","for":"30m","reason":"a try"}"#;
-    let made = change(&client, ("PUT", CANDIDATE), &tag(&client), body);
+    let made = change(&client, "PUT", CANDIDATE, &tag(&client), body);
     assert_eq!(made.status, 200, "{}", made.text());
     let candidate = made.json()["candidate"].clone();
     assert_eq!((&candidate["written"], &candidate["limit"]["units"]), (&json!("1/1h"), &json!(1)));
@@ -147,11 +148,11 @@ fn a_candidate_is_judged_beside_the_policy_and_decides_nothing() {
     });
     assert_eq!(outcomes()["while_live_admitted"], 2, "{}", outcomes());
     // Another one counts from the beginning, and the policies are the same as before.
-    change(&client, ("PUT", CANDIDATE), "*", &body.replace("1/1h", "9/1d"));
+    change(&client, "PUT", CANDIDATE, "*", &body.replace("1/1h", "9/1d"));
     settles("its counts begin", || outcomes()["shadow_refused"] == 0);
     assert_eq!(client.get("/v1/policies").json()["items"].as_array().map(Vec::len), Some(2));
     assert_eq!(client.get("/v1/policies/each~candidate").status, 404);
-    assert_eq!(change(&client, ("DELETE", CANDIDATE), "*", "").status, 200);
+    assert_eq!(change(&client, "DELETE", CANDIDATE, "*", "").status, 200);
     assert_eq!(client.get(EACH).json()["candidate"], json!(null));
     // This node alone: its counters are in memory.
     let nodes = client.get("/v1/nodes").json();
@@ -170,7 +171,7 @@ fn a_candidate_with_another_algorithm_has_the_fields_that_go_with_it() {
     for algorithm in ["token_bucket", "fixed_window", "sliding_log"] {
         let body =
             format!(r#"{{"limit":"1/1h","algorithm":"{algorithm}","for":"30m","reason":"a try"}}"#);
-        let made = change(&client, ("PUT", CANDIDATE), "*", &body);
+        let made = change(&client, "PUT", CANDIDATE, "*", &body);
         assert_eq!(made.status, 200, "{}", made.text());
         assert_eq!(made.json()["candidate"]["algorithm"], algorithm, "{}", made.text());
     }

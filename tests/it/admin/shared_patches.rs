@@ -67,7 +67,7 @@ fn a_patch_on_one_of_three_nodes_holds_on_all_and_outlives_reloads_and_restarts(
     let seen = &*tag(&clients[0]);
     let mut statuses = thread::scope(|scope| {
         let write =
-            |client, body| scope.spawn(move || change(client, ("PATCH", EACH), seen, body).status);
+            |client, body| scope.spawn(move || change(client, "PATCH", EACH, seen, body).status);
         let writes = [
             write(&clients[0], r#"{"limit":"60/1d","for":"30m"}"#),
             write(&clients[1], r#"{"limit":"60/1d","for":"30m","reason":"the same"}"#),
@@ -91,7 +91,7 @@ fn while_redis_is_away_patches_stay_and_afterwards_they_are_written_again() {
     soon(&gateways, 50);
     redis.kill();
     let body = r#"{"limit":"60/1d"}"#;
-    settles("changes are refused", || change(&client, ("PATCH", EACH), "*", body).status == 503);
+    settles("changes are refused", || change(&client, "PATCH", EACH, "*", body).status == 503);
     for gateway in &gateways {
         let policy = AdminClient::new(gateway, OPERATE).get(EACH).json();
         assert_eq!(policy["limit"]["units"], json!(50), "{policy}");
@@ -104,13 +104,13 @@ fn while_redis_is_away_patches_stay_and_afterwards_they_are_written_again() {
     });
     assert_eq!(client.get(EACH).json()["limit"]["units"], json!(50));
     settles("changes can be made", || {
-        change(&client, ("PATCH", EACH), "*", r#"{"limit":"55/1d"}"#).status == 200
+        change(&client, "PATCH", EACH, "*", r#"{"limit":"55/1d"}"#).status == 200
     });
     soon(&gateways, 55);
     // A node without the policy cannot change it, and can remove the change.
     gateways[0].reload(&file.replace("each", "every"));
-    assert_eq!(change(&client, ("PATCH", EACH), "*", body).status, 404);
-    let removed = change(&client, ("DELETE", "/v1/policies/each/patch"), "*", "");
+    assert_eq!(change(&client, "PATCH", EACH, "*", body).status, 404);
+    let removed = change(&client, "DELETE", "/v1/policies/each/patch", "*", "");
     assert_eq!(removed.status, 200, "{}", removed.text());
     soon(&gateways[1..], 3);
 }

@@ -52,7 +52,7 @@ impl Load {
             let stop = Arc::clone(&stop);
             let answered = Arc::clone(&answered);
             let plan = plan.clone();
-            thread::spawn(move || ask(address, first, &plan, (&stop, &answered[first])))
+            thread::spawn(move || ask(address, first, &plan, &stop, &answered[first]))
         });
         Self { threads: threads.collect(), answered, stop }
     }
@@ -84,7 +84,8 @@ fn ask(
     address: SocketAddr,
     first: usize,
     plan: &Plan,
-    (stop, answered): (&AtomicBool, &AtomicUsize),
+    stop: &AtomicBool,
+    answered: &AtomicUsize,
 ) -> Vec<Sample> {
     let mut connection = Client::connect(address);
     let mut samples = Vec::new();

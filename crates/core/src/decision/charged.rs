@@ -110,21 +110,36 @@ impl Charged {
     }
 }
 
+/// A settlement that is made once, however often it is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct MarkedSettlement<'a> {
+    /// What was charged.
+    pub charged: &'a Charged,
+    /// The policy that has charged it.
+    pub policy: &'a Arc<Policy>,
+    /// The counter that was charged.
+    pub counter: &'a ChargedCounter,
+    /// The mark that tells whether the settlement was made before.
+    pub mark: &'a Mark,
+    /// When the units were charged, by the clock of the store.
+    pub taken: Timestamp,
+    /// The units that the request has cost.
+    pub actual: u64,
+}
+
 impl RateLimiter {
-    /// Settles units that were charged at `taken`, by the clock of the store: they have cost
-    /// `actual`. The mark is set in the same step. If it was set before, nothing changes. `told`
-    /// learns what the settlement does to the limit, as by [`end_told`](Self::end_told).
+    /// Settles units, and sets the mark in the same step. If it was set before, nothing changes.
+    /// `told` learns what the settlement does to the limit, as by [`end_told`](Self::end_told).
     ///
     /// # Errors
     /// If the store does not answer. The same call again is safe.
     pub async fn settle_once(
         &self,
-        (charged, policy): (&Charged, &Arc<Policy>),
-        (counter, mark): (&ChargedCounter, &Mark),
-        (taken, actual): (Timestamp, u64),
+        settlement: MarkedSettlement<'_>,
         now: Timestamp,
         told: impl Fn(Movement) + 'static,
     ) -> Result<Marked, StoreUnavailable> {
+        let MarkedSettlement { charged, policy, counter, mark, taken, actual } = settlement;
         let ChargedCounter { key, ref algorithm, limit, consistency } = *counter;
         let Charged { cost, source, .. } = *charged;
         let charge = Charge { key, algorithm, cost, binding: false, consistency };

@@ -73,7 +73,7 @@ impl<'s> Judge<'s> {
         let mut reports = Reports::new();
         let list = &claims.list;
         let settles = claims.settles;
-        let lease = self.reports((list, settles), &mut reports, headroom, (now, deadline)).await;
+        let lease = self.reports(list, settles, &mut reports, headroom, (now, deadline)).await;
         Decision::combine(reports, mem::take(&mut claims.lacking), lease.with_spread(spread))
     }
 
@@ -87,7 +87,8 @@ impl<'s> Judge<'s> {
     /// passes the list, because returning it would copy it, and whether its claims settle.
     pub(super) async fn reports<P: Borrow<Arc<Policy>> + Clone>(
         self,
-        (claims, settles): (&[Claim<P>], bool),
+        claims: &[Claim<P>],
+        settles: bool,
         reports: &mut Reports<P>,
         headroom: Headroom,
         (now, deadline): Moment,
@@ -112,7 +113,7 @@ impl<'s> Judge<'s> {
         };
         let lease = Lease::new(claims, reports, settles, [at, now]);
         let mut undecided = Undecided::new(self, lease, now);
-        if claims.iter().zip(&*reports).any(is_punished) {
+        if claims.iter().zip(&*reports).any(|(claim, report)| is_punished(claim, report)) {
             Box::pin(self.punish(claims, reports, (now, deadline))).await;
         }
         mem::take(&mut undecided.lease)
@@ -200,7 +201,7 @@ impl<'s> Judge<'s> {
         let mut punished = SmallVec::<[_; 1]>::new();
         let mut refusals = SmallVec::<[_; 1]>::new();
         for (claim, report) in claims.iter().zip(reports) {
-            if is_punished((claim, &*report)) {
+            if is_punished(claim, &*report) {
                 if let Some(refusal) = claim.refusal() {
                     punished.push((claim, report));
                     refusals.push(refusal);
@@ -253,7 +254,7 @@ fn may_try_elastic<P: Borrow<Arc<Policy>> + Clone>(
 }
 
 /// Whether the policy has refused the request and counts its refusals.
-fn is_punished<P: Borrow<Arc<Policy>>>((claim, report): (&Claim<P>, &Report<P>)) -> bool {
+fn is_punished<P: Borrow<Arc<Policy>>>(claim: &Claim<P>, report: &Report<P>) -> bool {
     report.ruling == Ruling::Refused && claim.policy().penalty.is_some()
 }
 

@@ -41,7 +41,7 @@ mod uncountable;
 mod watch;
 
 pub use api_fields::{ApiFields, FieldApi};
-pub use charged::{Charged, ChargedCounter, ChargedLimit};
+pub use charged::{Charged, ChargedCounter, ChargedLimit, MarkedSettlement};
 pub use claims::{Claims, MAX_POLICIES, Skip};
 pub use headers::{HeaderWriter, LimitFields, X_RATELIMIT_SOFT, varying};
 pub use headroom::Headroom;

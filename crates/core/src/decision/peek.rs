@@ -99,7 +99,7 @@ impl Judge<'_> {
         let trial = self.store.trial(&counters, now).await;
         let judge = Judge { store: StoreRef::Trial(&trial), overrides: None };
         let mut reports = Reports::new();
-        drop(judge.reports((&list, false), &mut reports, headroom, (trial.at(), None)).await);
+        drop(judge.reports(&list, false, &mut reports, headroom, (trial.at(), None)).await);
         (Decision::combine(reports, lacking, Lease::default()), trial.at())
     }
 }

@@ -23,7 +23,8 @@ impl Expected {
         &self,
         usage: Option<Usage>,
         text_bytes: u64,
-        (tariff, entry): (&Tariff, Option<PriceEntry>),
+        tariff: &Tariff,
+        entry: Option<PriceEntry>,
     ) -> Option<u64> {
         let seen = usage.unwrap_or_default();
         let output = seen.output.max(text_bytes.div_ceil(self.bytes_per_token.get()));

@@ -240,7 +240,7 @@ impl UsageReading {
                 let cause = Unsettled::of(progress);
                 let text_bytes = counted.text_bytes();
                 let estimated =
-                    expected.and_then(|it| it.units(counted.usage(), text_bytes, (&tariff, entry)));
+                    expected.and_then(|it| it.units(counted.usage(), text_bytes, &tariff, entry));
                 match estimated {
                     Some(units) => Metered::Estimated(units, cause),
                     None => Metered::AtLeast(units.unwrap_or(0), cause),

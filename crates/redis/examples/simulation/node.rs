@@ -88,12 +88,12 @@ impl Node {
     pub(crate) fn request(&mut self, charge: &Charge<'_>, now: Timestamp) -> Step {
         let ask = match self.mode {
             Mode::Exact => Ahead::NOTHING,
-            Mode::Leased => match self.leases.spend(charge, (now, Span::ZERO)) {
+            Mode::Leased => match self.leases.spend(charge, now, Span::ZERO) {
                 Spending::Spent(_) => return Step::Judged { admitted: true },
                 Spending::Refused(_) => return Step::Judged { admitted: false },
                 Spending::Ask(ask) => ask,
             },
-            Mode::WriteBack => match self.sums.take(charge, self.nodes, (now, Span::ZERO)) {
+            Mode::WriteBack => match self.sums.take(charge, self.nodes, now, Span::ZERO) {
                 TakeOutcome::Counted(_) => return Step::Judged { admitted: true },
                 TakeOutcome::Refused(_) => return Step::Judged { admitted: false },
                 TakeOutcome::Ask => Ahead::NOTHING,

@@ -117,7 +117,7 @@ async fn live(
         // The response takes its time; then nobody is here who could be asked.
         sleep(Duration::from_millis(hold_ms)).await;
     }
-    settle(fleet, (node, worker), client, (request, &decided), &mut random);
+    settle(fleet, node, worker, client, request, &decided, &mut random);
     world.tell(|| format!("request {request} has ended"));
 }
 
@@ -148,7 +148,7 @@ pub(super) async fn decide(
         let deadline = store.as_ref().deadline();
         let mut decided = store.as_ref().apply_by(&charges, node.now(), deadline).await;
         if let Some(refusals) = client.penalty {
-            punish((store, deadline), node, counters, refusals, (&charges, &mut decided)).await;
+            punish(store, deadline, node, counters, refusals, &charges, &mut decided).await;
         }
         decided
     };
@@ -185,11 +185,13 @@ fn algorithms(counters: &[Counted], client: &Client) -> Vec<Algorithm> {
 
 /// Counts a refusal, and bans the client if there are too many, as the limiter does.
 async fn punish(
-    (store, deadline): (&Store, Option<Instant>),
+    store: &Store,
+    deadline: Option<Instant>,
     node: &Node,
     counters: &[Counted],
     refusals: usize,
-    (charges, decided): (&[Charge<'_>], &mut Decided),
+    charges: &[Charge<'_>],
+    decided: &mut Decided,
 ) {
     let banned = charges.len() - 1;
     let is_refused = charges[0].binding && !decided.answers[0].verdict.admitted;
@@ -264,9 +266,11 @@ fn note(world: &World, request: usize, charges: &[Charge<'_>], decided: &Decided
 /// Tells what the request has cost, as the limiter does at the end of a response.
 fn settle(
     fleet: &Fleet,
-    (node, worker): (&Node, usize),
+    node: &Node,
+    worker: usize,
     client: &Client,
-    (request, decided): (usize, &Decided),
+    request: usize,
+    decided: &Decided,
     random: &mut Rng,
 ) {
     let world = &fleet.world;

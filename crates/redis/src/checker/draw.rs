@@ -160,7 +160,7 @@ fn troubles(random: &mut Rng, scenario: &mut Scenario) {
         for _ in 0..times {
             let for_us = random.u64(20_000..=2_500_000);
             let until_us = (at_us + for_us).min(last_us);
-            trouble(random, scenario, kind, server, (at_us, until_us), &mut troubles);
+            trouble(random, scenario, kind, server, at_us, until_us, &mut troubles);
             at_us = until_us + random.u64(1000..=2_000_000);
             if at_us + 100_000 > last_us {
                 break;
@@ -180,7 +180,8 @@ fn trouble(
     scenario: &Scenario,
     kind: u32,
     server: usize,
-    (at_us, until_us): (u64, u64),
+    at_us: u64,
+    until_us: u64,
     troubles: &mut Vec<(u64, Trouble)>,
 ) {
     let place = random.usize(0..scenario.nodes);

@@ -217,7 +217,7 @@ impl Network {
                     };
                     let message = self.messages.borrow_mut()[number].take();
                     if let Some((connection, message)) = message {
-                        self.arrive(&world, (at_us, number), connection, message);
+                        self.arrive(&world, at_us, number, connection, message);
                     }
                 }
                 Some(at_us) => select! {
@@ -230,13 +230,7 @@ impl Network {
         }
     }
 
-    fn arrive(
-        &self,
-        world: &Rc<World>,
-        (at_us, place): (u64, usize),
-        number: usize,
-        message: Message,
-    ) {
+    fn arrive(&self, world: &Rc<World>, at_us: u64, place: usize, number: usize, message: Message) {
         let (node, server) = {
             let mut connections = self.connections.borrow_mut();
             let connection = &mut connections[number];
@@ -263,7 +257,7 @@ impl Network {
                 Some(wakes_us) if wakes_us > at_us => {
                     self.put(wakes_us, place, number, Message::Question(commands));
                 }
-                _ => self.asked(world, number, (node, server), &commands),
+                _ => self.asked(world, number, node, server, &commands),
             },
             Message::Answer(bytes, questions) => {
                 world.journal.borrow_mut().heard(node, &questions, world.now_us());
@@ -284,14 +278,15 @@ impl Network {
         &self,
         world: &Rc<World>,
         number: usize,
-        (node, server): (usize, usize),
+        node: usize,
+        server: usize,
         commands: &[Command],
     ) {
         let mut is_asking = self.connections.borrow()[number].is_asking;
         let mut bytes = Vec::new();
         let mut questions = Vec::new();
         for command in commands {
-            let reply = world.servers.answer(world, (node, server), command, &mut is_asking);
+            let reply = world.servers.answer(world, node, server, command, &mut is_asking);
             questions.extend(reply.questions);
             reply.reply.write(&mut bytes);
         }

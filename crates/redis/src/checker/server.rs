@@ -226,7 +226,8 @@ impl Servers {
     pub(super) fn answer(
         &self,
         world: &World,
-        (node, number): (usize, usize),
+        node: usize,
+        number: usize,
         command: &Command,
         is_asking: &mut bool,
     ) -> Answered {

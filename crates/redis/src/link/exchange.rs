@@ -178,7 +178,7 @@ async fn send(
     if let Ok(answers) = &mut answers {
         let before = answers.by_ref().take(leading).last();
         if let Some(time) = before.filter(|_| time_us > 0) {
-            tally.time = ServerTime::read(time, (asked, monotonic())).ok();
+            tally.time = ServerTime::read(time, asked, monotonic()).ok();
         }
     }
     let mut unknown = Vec::new();

@@ -15,7 +15,7 @@ use super::*;
 impl Link {
     fn begin(&self, key: &str, body: &str, repeat: Repeat) -> PendingReply {
         let deadline = monotonic() + self.shared.timeout;
-        self.call(asked(key, body), (repeat, deadline), 0, false)
+        self.call(asked(key, body), repeat, deadline, 0, false)
     }
 
     async fn ask(&self, key: &str, body: &str) -> Reply {

@@ -59,7 +59,7 @@ pub(super) async fn probe(
     });
     let masters = nodes.iter().map(|node| async move {
         let target = Target::InCluster(node.address.clone(), node.slot);
-        let asked = server::master(settings, (node.address, &target), scope).await;
+        let asked = server::master(settings, node.address, &target, scope).await;
         ServerReport { slots: Some(node.slots), ..asked }
     });
     let are_read = settings.read_from == ReadFrom::Replica;
@@ -67,7 +67,9 @@ pub(super) async fn probe(
         .iter()
         .filter(|_| are_read)
         .flat_map(|node| node.replicas.iter().map(|&address| (address, Some(node.slot))));
-    let replicas = replicas.take(MAX_SERVERS).map(|it| server::replica(settings, it, scope.limit));
+    let replicas = replicas
+        .take(MAX_SERVERS)
+        .map(|(address, slot)| server::replica(settings, address, slot, scope.limit));
     let (masters, replicas) = tokio::join!(join_all(masters), join_all(replicas));
     reports.extend(masters);
     reports.extend(replicas);
@@ -107,7 +109,7 @@ async fn one(
             let remedy = grant(settings, "+cluster|slots");
             report.refuse(error.cause(), "CLUSTER SLOTS", remedy);
         }
-        asked => server::conclude(&mut report, asked.ok(), (settings, seed, limit)).await,
+        asked => server::conclude(&mut report, asked.ok(), settings, seed, limit).await,
     }
     (report, map)
 }

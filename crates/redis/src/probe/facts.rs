@@ -29,7 +29,7 @@ pub(super) async fn clock(wire: &mut Wire) -> Result<Option<ClockOffset>, StoreE
         let reply = wire.send_one(&ServerTime::question()).await?;
         let answered = monotonic();
         let here = Clock::System.wall();
-        let Ok(mut time) = ServerTime::read(reply, (asked, answered)) else { return Ok(best) };
+        let Ok(mut time) = ServerTime::read(reply, asked, answered) else { return Ok(best) };
         // It is given as late as it can be by now.
         let error_us = u64::try_from((answered - asked).as_micros()).unwrap_or(u64::MAX) / 2;
         let there_us = time.next_us(answered).saturating_sub(error_us);

@@ -27,17 +27,17 @@ pub async fn probe(settings: &RedisSettings, scope: ProbeScope) -> Vec<ServerRep
     match &settings.topology {
         Topology::Standalone(address) => {
             let target = Target::Fixed(address.clone());
-            vec![server::master(settings, (address, &target), scope).await]
+            vec![server::master(settings, address, &target, scope).await]
         }
         Topology::Shards(shards) => {
             let asked = shards.iter().map(|address| async move {
                 let target = Target::Fixed(address.clone());
-                server::master(settings, (address, &target), scope).await
+                server::master(settings, address, &target, scope).await
             });
             join_all(asked).await
         }
         Topology::Sentinel { sentinels, master_name } => {
-            sentinels::probe(settings, (sentinels, master_name), scope).await
+            sentinels::probe(settings, sentinels, master_name, scope).await
         }
         Topology::Cluster(seeds) => cluster::probe(settings, seeds, scope).await,
     }

@@ -53,8 +53,10 @@ impl Refused {
 /// If the connection breaks.
 pub(super) async fn of_master(
     wire: &mut Wire,
-    (settings, script): (&RedisSettings, &Script),
-    (key, with_api_keys): (&str, bool),
+    settings: &RedisSettings,
+    script: &Script,
+    key: &str,
+    with_api_keys: bool,
     report: &mut ServerReport,
 ) -> Result<Refused, StoreError> {
     let mut attempts = vec![

@@ -26,11 +26,12 @@ struct Named {
 /// read.
 pub(super) async fn probe(
     settings: &RedisSettings,
-    (sentinels, master_name): (&[Address], &str),
+    sentinels: &[Address],
+    master_name: &str,
     scope: ProbeScope,
 ) -> Vec<ServerReport> {
     let asked = sentinels.iter().take(MAX_SERVERS);
-    let asked = asked.map(|sentinel| one(settings, (sentinel, master_name), scope.limit));
+    let asked = asked.map(|sentinel| one(settings, sentinel, master_name, scope.limit));
     let mut reports = Vec::new();
     let mut masters = Vec::new();
     let mut replicas = Vec::new();
@@ -46,9 +47,9 @@ pub(super) async fn probe(
     }
     let masters = masters.iter().map(|address| async move {
         let target = Target::Fixed(address.clone());
-        server::master(settings, (address, &target), scope).await
+        server::master(settings, address, &target, scope).await
     });
-    let replicas = replicas.iter().map(|it| server::replica(settings, (it, None), scope.limit));
+    let replicas = replicas.iter().map(|it| server::replica(settings, it, None, scope.limit));
     let (masters, replicas) = tokio::join!(join_all(masters), join_all(replicas));
     reports.extend(masters);
     reports.extend(replicas);
@@ -57,21 +58,23 @@ pub(super) async fn probe(
 
 async fn one(
     settings: &RedisSettings,
-    (sentinel, master_name): (&Address, &str),
+    sentinel: &Address,
+    master_name: &str,
     limit: Duration,
 ) -> (ServerReport, Named) {
     let mut report = ServerReport::new(sentinel, ServerKind::Sentinel);
     let mut named = Named::default();
-    let asked = timeout(limit, ask(settings, (sentinel, master_name), &mut report, &mut named));
+    let asked = timeout(limit, ask(settings, sentinel, master_name, &mut report, &mut named));
     let asked = asked.await.ok();
     let asked = asked.map(|asked| asked.map_err(|error| of_sentinel(error, sentinel)));
-    server::conclude(&mut report, asked, (settings, sentinel, limit)).await;
+    server::conclude(&mut report, asked, settings, sentinel, limit).await;
     (report, named)
 }
 
 async fn ask(
     settings: &RedisSettings,
-    (sentinel, master_name): (&Address, &str),
+    sentinel: &Address,
+    master_name: &str,
     report: &mut ServerReport,
     named: &mut Named,
 ) -> Result<(), StoreError> {

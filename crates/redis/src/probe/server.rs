@@ -32,14 +32,15 @@ const MEASURED: Duration = Duration::from_millis(500);
 /// Asks a server that should decide. `target` is [`Target::Fixed`] or [`Target::InCluster`].
 pub(super) async fn master(
     settings: &RedisSettings,
-    (address, target): (&Address, &Target),
+    address: &Address,
+    target: &Target,
     scope: ProbeScope,
 ) -> ServerReport {
     let mut report = ServerReport::new(address, ServerKind::Master);
     let ProbeScope { limit, with_api_keys } = scope;
-    let asked = ask_master(settings, (address, target), with_api_keys, &mut report);
+    let asked = ask_master(settings, address, target, with_api_keys, &mut report);
     let asked = timeout(limit, asked).await;
-    conclude(&mut report, asked.ok(), (settings, address, limit)).await;
+    conclude(&mut report, asked.ok(), settings, address, limit).await;
     report
 }
 
@@ -47,12 +48,13 @@ pub(super) async fn master(
 /// a cluster.
 pub(super) async fn replica(
     settings: &RedisSettings,
-    (address, slot): (&Address, Option<u16>),
+    address: &Address,
+    slot: Option<u16>,
     limit: Duration,
 ) -> ServerReport {
     let mut report = ServerReport::new(address, ServerKind::Replica);
     let asked = timeout(limit, ask_replica(settings, address, slot, &mut report)).await;
-    conclude(&mut report, asked.ok(), (settings, address, limit)).await;
+    conclude(&mut report, asked.ok(), settings, address, limit).await;
     report
 }
 
@@ -61,7 +63,9 @@ pub(super) async fn replica(
 pub(super) async fn conclude(
     report: &mut ServerReport,
     asked: Option<Result<(), StoreError>>,
-    (settings, address, limit): (&RedisSettings, &Address, Duration),
+    settings: &RedisSettings,
+    address: &Address,
+    limit: Duration,
 ) {
     match asked {
         Some(Ok(())) => {}
@@ -89,7 +93,8 @@ async fn silence(address: &Address, limit: Duration) -> StoreError {
 
 async fn ask_master(
     settings: &RedisSettings,
-    (address, target): (&Address, &Target),
+    address: &Address,
+    target: &Target,
     with_api_keys: bool,
     report: &mut ServerReport,
 ) -> Result<(), StoreError> {
@@ -107,7 +112,7 @@ async fn ask_master(
     let script = &*SCRIPT;
     let key = test.key(&settings.prefix);
     let refused =
-        rights::of_master(&mut wire, (settings, script), (&key, with_api_keys), report).await?;
+        rights::of_master(&mut wire, settings, script, &key, with_api_keys, report).await?;
     if matches!(target, Target::InCluster(..)) {
         rights::of_node(&mut wire, settings, report).await?;
     }
@@ -208,7 +213,7 @@ async fn test_write(
     let prefix = &settings.prefix;
     let written = wire.send_one(&test.command(prefix)).await;
     let written = match written {
-        Ok(reply) => test.conclude(wire, reply, (prefix, None)).await,
+        Ok(reply) => test.conclude(wire, reply, prefix, None).await,
         Err(error) => Err(error),
     };
     match written {

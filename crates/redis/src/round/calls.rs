@@ -26,7 +26,7 @@ impl Round<'_> {
             };
             let encoded = self.store.node.encode(&self.encoder, &self.asked(part), store_now);
             let destination = self.parts[part].destination;
-            let call = self.store.servers.call_by(destination, encoded, (repeat, deadline));
+            let call = self.store.servers.call_by(destination, encoded, repeat, deadline);
             self.parts[part].call = Some(call);
         }
     }

@@ -116,10 +116,12 @@ impl<'a> Round<'a> {
     fn plan(&mut self, charges: &[Charge<'a>]) -> Timestamp {
         let store = &self.store;
         let store_now = self.store_now();
-        let node = (store.nodes(), store.servers.is_up());
-        let moment = (store_now, store.store_slack(self.now));
-        let plan =
-            |charge: &Charge<'a>| Slot::new(charge, store.node.local.plan(charge, node, moment));
+        let nodes = store.nodes();
+        let is_up = store.servers.is_up();
+        let slack = store.store_slack(self.now);
+        let plan = |charge: &Charge<'a>| {
+            Slot::new(charge, store.node.local.plan(charge, nodes, is_up, store_now, slack))
+        };
         self.slots.extend(charges.iter().map(plan));
         self.planned_at = Some(store_now);
         self.at = store_now;

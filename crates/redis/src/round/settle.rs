@@ -132,9 +132,11 @@ impl Round<'_> {
         let local = &self.store.node.local;
         for slot in self.slots.iter_mut().filter(|slot| slot.part == Some(part)) {
             let Some(CounterReply { before, verdict, .. }) = &slot.reply else { continue };
-            let became = (verdict.admitted && !refused, verdict.admitted && refused);
+            let is_counted = verdict.admitted && !refused;
+            let is_stopped = verdict.admitted && refused;
+            let before = before.as_ref();
             let charge = slot.charge();
-            let learnt = local.learn_reply(&charge, slot.ask, before.as_ref(), became, at);
+            let learnt = local.learn_reply(&charge, slot.ask, before, is_counted, is_stopped, at);
             if let (Some(learnt), Some(reply)) = (learnt, &mut slot.reply) {
                 reply.verdict = learnt;
             }

@@ -146,8 +146,8 @@ impl Refused {
         if !has_account(charge) && longest.is_some_and(|it| it <= self.wait) {
             return Known::Already;
         }
-        let wait = (self.wait, store.nodes());
-        let known = match local.standing(charge, slot.planned, wait, self.store_now) {
+        let nodes = store.nodes();
+        let known = match local.standing(charge, slot.planned, self.wait, nodes, self.store_now) {
             Standing::Known => return Known::Already,
             Standing::Told(verdict) => Some(Answer::of_store(verdict)),
             // The store's state lacks what this node owes.
@@ -171,7 +171,7 @@ impl Slot<'_> {
         let Some(before) = self.reply.take().map(|reply| reply.before) else { return };
         let local = &store.node.local;
         let charge = self.charge();
-        local.learn_reply(&charge, self.ask, before.as_ref(), (false, false), at);
+        local.learn_reply(&charge, self.ask, before.as_ref(), false, false, at);
         let verdict = local.told(&charge, at).unwrap_or_else(|| {
             let estimate = local.known(&charge);
             let state = estimate.as_ref().or(before.as_ref());

@@ -49,7 +49,9 @@ struct Pool {
 impl Apart {
     /// Begins to connect to these servers, of which `shards` selects one.
     pub(super) fn new(
-        (live, transport, outages): (&LiveSettings, AnyTransport, &Outages),
+        live: &LiveSettings,
+        transport: AnyTransport,
+        outages: &Outages,
         targets: Vec<Target>,
         shards: Option<Rendezvous>,
     ) -> Self {

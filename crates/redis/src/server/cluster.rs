@@ -121,9 +121,10 @@ impl Cluster {
         &self,
         slot: u16,
         encoded: Encoded,
-        patience: (Repeat, Instant),
+        repeat: Repeat,
+        deadline: Instant,
     ) -> ClusterCall {
-        ClusterCall::begin(&self.shared, slot, encoded, patience)
+        ClusterCall::begin(&self.shared, slot, encoded, repeat, deadline)
     }
 
     /// The position of the breaker of the node of `slot`, if the node is known.
@@ -232,10 +233,11 @@ impl Shared {
         &self,
         slot: u16,
         encoded: &Encoded,
-        patience: (Repeat, Instant),
+        repeat: Repeat,
+        deadline: Instant,
     ) -> Option<(Rc<Node>, PendingReply)> {
         let node = self.node_of(slot)?;
-        let answer = node.link(slot).call(encoded.clone(), patience, slot, false);
+        let answer = node.link(slot).call(encoded.clone(), repeat, deadline, slot, false);
         Some((node, answer))
     }
 

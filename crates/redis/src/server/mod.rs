@@ -132,7 +132,7 @@ impl Servers {
         outages: &Outages,
     ) -> Self {
         let settings = live.peek();
-        let apart = |targets, shards| Apart::new((&live, transport, outages), targets, shards);
+        let apart = |targets, shards| Apart::new(&live, transport, outages, targets, shards);
         let kind = match &settings.topology {
             Topology::Standalone(address) => {
                 Kind::Apart(apart(vec![Target::Fixed(address.clone())], None))
@@ -177,7 +177,7 @@ impl Servers {
     /// the queue now, before it is awaited. Calls to one destination are sent in the order in
     /// which they were made. A call is not sent if its caller stops waiting before its turn.
     pub fn call(&self, destination: Destination, encoded: Encoded, repeat: Repeat) -> Call {
-        self.call_by(destination, encoded, (repeat, self.deadline()))
+        self.call_by(destination, encoded, repeat, self.deadline())
     }
 
     /// The same with another deadline.
@@ -185,15 +185,16 @@ impl Servers {
         &self,
         destination: Destination,
         encoded: Encoded,
-        patience: (Repeat, Instant),
+        repeat: Repeat,
+        deadline: Instant,
     ) -> Call {
         Call(match &self.kind {
             Kind::Apart(apart) => match apart.link(destination) {
-                Some(link) => Route::ToServer(link.call(encoded, patience, 0, false)),
+                Some(link) => Route::ToServer(link.call(encoded, repeat, deadline, 0, false)),
                 None => Route::Nowhere,
             },
             Kind::Cluster(cluster) => {
-                Route::ToCluster(cluster.call(destination.slot, encoded, patience))
+                Route::ToCluster(cluster.call(destination.slot, encoded, repeat, deadline))
             }
         })
     }

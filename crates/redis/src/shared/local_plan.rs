@@ -152,8 +152,10 @@ impl LocalLedgers {
     pub(crate) fn plan(
         &self,
         charge: &Charge<'_>,
-        (nodes, is_up): (u64, bool),
-        (now, slack): (Timestamp, Span),
+        nodes: u64,
+        is_up: bool,
+        now: Timestamp,
+        slack: Span,
     ) -> Planned {
         let is_over = |verdict: &Verdict| !verdict.admitted && verdict.retry <= Retry::After(slack);
         let take = Planned::Ask(Ask::Take(charge.cost));
@@ -166,7 +168,7 @@ impl LocalLedgers {
             (StoreMode::Leased, algorithm) if leased::Ledger::leases(algorithm) => {
                 match self
                     .shard(charge.key)
-                    .with(|ledgers| ledgers.leases.spend(charge, (now, slack)))
+                    .with(|ledgers| ledgers.leases.spend(charge, now, slack))
                 {
                     Spending::Spent(verdict) => Planned::Spent(verdict, now),
                     Spending::Refused(verdict) => Planned::Cached(verdict),
@@ -175,7 +177,7 @@ impl LocalLedgers {
             }
             (StoreMode::WriteBack, algorithm) if write_back::Ledger::counts(algorithm) => {
                 let taken = self.shard(charge.key).with(|Ledgers { accounts, .. }| match is_up {
-                    true => accounts.take(charge, nodes, (now, slack)),
+                    true => accounts.take(charge, nodes, now, slack),
                     false => {
                         accounts.ask(charge);
                         TakeOutcome::Ask
@@ -299,7 +301,8 @@ impl LocalLedgers {
         charge: &Charge<'_>,
         ask: Ask,
         before: Option<&State>,
-        (is_counted, is_stopped): (bool, bool),
+        is_counted: bool,
+        is_stopped: bool,
         at: Timestamp,
     ) -> Option<Verdict> {
         let shard = self.shard(charge.key);

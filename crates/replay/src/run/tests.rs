@@ -54,7 +54,7 @@ fn suggested(log: &str, trying: Trying) -> Suggested {
     let others = others(&found);
     let probes = peaks.probes();
     let (suggestions, second) =
-        suggest_counted(&job, reading, (peaks, others), trying, &mut |_, _| {}).expect("a log");
+        suggest_counted(&job, reading, peaks, others, trying, &mut |_, _| {}).expect("a log");
     let second = second.expect("a second reading");
     let decisions = |found: &Found| -> u64 {
         found.lanes[0].trials.iter().map(|trial| trial.counts.totals.judged).sum()

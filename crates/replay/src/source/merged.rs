@@ -104,13 +104,13 @@ impl Merged {
     ) -> Result<(), SourceError> {
         let is_one = self.sources.len() == 1;
         for index in 0..self.sources.len() {
-            self.advance(index, is_one, (envelopes, &time_of))?;
+            self.advance(index, is_one, envelopes, &time_of)?;
         }
         let mut shown = 0;
         while let Some(Reverse((_, index))) = self.order.pop() {
             let source = &self.sources[index];
             see(Numbered { text: &source.next, input: &source.input, number: source.number });
-            self.advance(index, is_one, (envelopes, &time_of))?;
+            self.advance(index, is_one, envelopes, &time_of)?;
             if self.read.get() != shown {
                 shown = self.read.get();
                 progress(shown, self.bytes);
@@ -124,7 +124,8 @@ impl Merged {
         &mut self,
         index: usize,
         is_one: bool,
-        (envelopes, time_of): (&Envelopes, &impl Fn(&[u8]) -> Option<u64>),
+        envelopes: &Envelopes,
+        time_of: &impl Fn(&[u8]) -> Option<u64>,
     ) -> Result<(), SourceError> {
         let source = &mut self.sources[index];
         match source.read(envelopes) {

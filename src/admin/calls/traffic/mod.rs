@@ -29,10 +29,11 @@ const CALLS: [CallSpec; 6] = [
             number(
                 "minutes",
                 "complete minutes; 0: the minute in progress. With `scope=cluster` it is 0",
-                (0, 10),
+                0,
+                10,
                 0,
             ),
-            number("limit", "the most clients of a policy", (1, 128), 20),
+            number("limit", "the most clients of a policy", 1, 128, 20),
             SCOPE,
             REVEAL,
         ],
@@ -96,13 +97,14 @@ const CALLS: [CallSpec; 6] = [
         id: "getHistory",
         summary: "the figures of the last ten minutes",
         query: &[
-            number("seconds", "how far it reaches back", (1, HISTORY_SECONDS), HISTORY_SECONDS),
-            number("step", "the length of a step in seconds", (1, 60), 10),
+            number("seconds", "how far it reaches back", 1, HISTORY_SECONDS, HISTORY_SECONDS),
+            number("step", "the length of a step in seconds", 1, 60, 10),
             number(
                 "policies",
                 "for how many policies the decisions and refusals are listed, too: those with the \
                  most refusals first",
-                (0, 100),
+                0,
+                100,
                 0,
             ),
         ],

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Response, StatusCode};
-use tollgate_core::decision::ChargedCounter;
+use tollgate_core::decision::{ChargedCounter, MarkedSettlement};
 use tollgate_core::digest::Counter;
 use tollgate_core::meter::{MeterSpec, Usage};
 use tollgate_core::policy::{Cost, Policy, Preflights};
@@ -258,9 +258,7 @@ impl Ending<'_> {
         for charge in charges {
             let actual = spent.units(&charge.policy, charge.leased.charged.cost);
             most = most.max(Some(actual));
-            if let Marked::Before(found) =
-                self.set(charge, &mark, (charge.taken(token), actual)).await?
-            {
+            if let Marked::Before(found) = self.set(charge, token, &mark, actual).await? {
                 check_same(found, end)?;
             }
         }
@@ -304,8 +302,8 @@ impl Ending<'_> {
         }
         for charge in charges {
             let mark = mark(&token, End::Renewed(end_ms))?;
-            let unchanged = (charge.taken(&token), charge.leased.charged.cost);
-            if let Marked::Before(value) = self.set(charge, &mark, unchanged).await? {
+            let unchanged = charge.leased.charged.cost;
+            if let Marked::Before(value) = self.set(charge, &token, &mark, unchanged).await? {
                 // The same call was made before: its answer may have been lost.
                 end_ms = End::renewed_ms(value).ok_or_else(settled)?;
             }
@@ -321,12 +319,21 @@ impl Ending<'_> {
 
     async fn set(
         &self,
-        Open { leased, policy, counter }: &Open<'_>,
+        charge: &Open<'_>,
+        token: &LeaseToken,
         mark: &Mark,
-        settled: (Timestamp, u64),
+        actual: u64,
     ) -> Result<Marked, Problem> {
         let engine = self.asking.gateway.engine();
-        let set = engine.settle_once((&leased.charged, policy), (counter, mark), settled).await;
+        let settlement = MarkedSettlement {
+            charged: &charge.leased.charged,
+            policy: &charge.policy,
+            counter: &charge.counter,
+            mark,
+            taken: charge.taken(token),
+            actual,
+        };
+        let set = engine.settle_once(settlement).await;
         set.map_err(|error| {
             Problem::unavailable(format!("{error}; it is safe to make the same call again"))
         })

@@ -100,7 +100,7 @@ impl Reading {
             }
         }
         for (field, value) in consumer.into_iter().flatten() {
-            of_consumer(&mut key, (self.number, field, value), report);
+            of_consumer(&mut key, self.number, field, value, report);
         }
         keys.push(key);
     }
@@ -109,7 +109,9 @@ impl Reading {
 /// Takes a field of the consumer of a key.
 fn of_consumer(
     key: &mut ImportedKey,
-    (number, field, value): (usize, &str, &Value),
+    number: usize,
+    field: &str,
+    value: &Value,
     report: &mut Report,
 ) {
     let name = match field {

@@ -48,7 +48,7 @@ fn key(number: usize, row: &Row, policies: &PolicyNames, report: &mut Report) ->
             "key_alias" => key.fields.name = text(value),
             "team_id" => key.fields.team = text(value),
             "blocked" => key.fields.disabled = is_true(value),
-            "expires" => key.fields.expires = expires(value, (number, field), report),
+            "expires" => key.fields.expires = expires(value, number, field, report),
             "max_budget" | "soft_budget" | "model_max_budget" => {
                 report.note(number, field, NO_BUDGET);
             }

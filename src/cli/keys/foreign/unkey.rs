@@ -36,7 +36,7 @@ fn key(number: usize, row: &Row, foreign: &mut Foreign) -> Option<ImportedKey> {
             "enabled" => key.fields.disabled = !is_true(value) && *value != Value::Null,
             _ if is_empty(value) => {}
             "name" => key.fields.name = text(value),
-            "expires" => key.fields.expires = expires(value, (number, field), report),
+            "expires" => key.fields.expires = expires(value, number, field, report),
             "external_id" | "externalId" | "owner_id" | "ownerId" => match label(value) {
                 Some(owner) => drop(key.fields.labels.insert(OWNER.to_owned(), owner)),
                 None => report.note(number, field, "it cannot be the value of a label"),

@@ -62,11 +62,7 @@ fn day(value: &Value) -> Option<(String, bool)> {
 }
 
 /// The day from which on the key `number` is not accepted.
-pub fn expires(
-    value: &Value,
-    (number, field): (usize, &str),
-    report: &mut Report,
-) -> Option<String> {
+pub fn expires(value: &Value, number: usize, field: &str, report: &mut Report) -> Option<String> {
     let Some((day, is_other)) = day(value) else {
         report.note(number, field, "it is not a time: set it with tollgate key set --expires");
         return None;

@@ -74,7 +74,7 @@ impl RawNativeRule {
             check_policy(policy, name.span, cx);
         }
         Some(NativeRule {
-            key: self.key.span().map(|span| words_of((&self.key, span), &entries, policy, cx)),
+            key: self.key.span().map(|span| words_of(&self.key, span, &entries, policy, cx)),
             entries,
             policy: name.value.as_str().into(),
             counts_always: self.count.word() == Some(Counts::Always),
@@ -85,7 +85,8 @@ impl RawNativeRule {
 /// The words of the policy's key with the entries that have their values. `policy` is none if it
 /// is broken.
 fn words_of(
-    (key, span): (&Field<Entries<String>>, TextSpan),
+    key: &Field<Entries<String>>,
+    span: TextSpan,
     entries: &[EntryMatch],
     policy: Option<&Policy>,
     cx: &Context<'_>,
@@ -117,7 +118,7 @@ fn words_of(
         words.push((part, entry.value.as_str().into()));
     }
     if let (Some(policy), false) = (policy, is_broken) {
-        check_words((key, span), &words, policy, cx);
+        check_words(key, span, &words, policy, cx);
     }
     words
 }
@@ -153,7 +154,8 @@ fn check_value(part: &KeyExpr, name: &Spanned<String>, entries: &[EntryMatch], c
 /// Reports words by which no request would have the key, and words that never count. Such rules
 /// would have counters of their own.
 fn check_words(
-    (key, span): (&Field<Entries<String>>, TextSpan),
+    key: &Field<Entries<String>>,
+    span: TextSpan,
     words: &[(KeyExpr, Box<str>)],
     policy: &Policy,
     cx: &Context<'_>,

@@ -273,7 +273,7 @@ impl RawRoute {
         let applying = policies.iter().filter(|policy| !policy.is_off);
         let policies: Option<Vec<Arc<Policy>>> =
             applying.map(|policy| policy.compiled.clone()).collect();
-        let handling = self.handling(&route, action, (policies.as_deref(), authorizer), known, cx);
+        let handling = self.handling(&route, action, policies.as_deref(), authorizer, known, cx);
         let access = known.access.of_route(&self.access, &route, path.map(|path| &path.0), cx);
         let parts = [
             matches::of_headers(&self.headers, cx),
@@ -313,7 +313,8 @@ impl RawRoute {
         &self,
         route: &Referrer<'_>,
         action: Option<Action>,
-        (policies, authorizer): (Option<&[Arc<Policy>]>, Option<usize>),
+        policies: Option<&[Arc<Policy>]>,
+        authorizer: Option<usize>,
         known: &References<'_>,
         cx: &Context<'_>,
     ) -> Option<Handling> {

@@ -34,7 +34,7 @@ pub fn connect(
 ) {
     for (index, written) in all.iter().enumerate() {
         let Some(given) = written.and_then(Field::given) else { continue };
-        let Some(overflow) = given.value.compile(given, (index, all), (names, routes), cx) else {
+        let Some(overflow) = given.value.compile(given, index, all, names, routes, cx) else {
             continue;
         };
         let target = routes[overflow.route].as_ref();
@@ -65,8 +65,10 @@ impl RawOverflow {
     fn compile(
         &self,
         given: &Spanned<Self>,
-        (index, all): (usize, &[Option<&Field<Self>>]),
-        (names, routes): (&[String], &[Option<Route>]),
+        index: usize,
+        all: &[Option<&Field<Self>>],
+        names: &[String],
+        routes: &[Option<Route>],
         cx: &Context<'_>,
     ) -> Option<Overflow> {
         let message = "the overflow has no \"policies\"";

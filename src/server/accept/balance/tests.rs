@@ -205,7 +205,7 @@ fn a_connection_that_another_worker_refuses_is_served_here() {
         let (stream, _) = listener.accept().await.unwrap();
         let stream = Tcp::new(stream.into_std().unwrap());
         let peer = Peer::new(address, address);
-        let accepted = balancer.assign((Either::Left(stream), peer), permit());
+        let accepted = balancer.assign(Either::Left(stream), peer, permit());
         assert_eq!(accepted.expect("it stays here").unwrap().assignment.worker, 0);
         assert!(closed.next().await.is_none());
     });

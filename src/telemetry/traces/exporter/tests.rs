@@ -26,7 +26,7 @@ fn record(tracer: &Tracer, status: u16) -> Record {
     let client = IpAddr::from([203, 0, 113, 9]);
     let id = HeaderValue::from_static("id-1");
     let mut record =
-        *Record::new(&head, client, (Timestamp::from_micros(1_000_000), monotonic()), id);
+        *Record::new(&head, client, Timestamp::from_micros(1_000_000), monotonic(), id);
     record.trace = Some(trace);
     record.route = Some("orders".into());
     record.masked_path = Some("/orders/{id}".into());

@@ -7,6 +7,7 @@ use http::{HeaderName, StatusCode};
 
 use super::*;
 use crate::consistency::{Consistency, StoreMode};
+use crate::decision::MarkedSettlement;
 use crate::meter::{MeterSpec, Metered};
 use crate::policy::WarnShares;
 use crate::store::Mark;
@@ -116,9 +117,14 @@ async fn a_settlement_with_a_mark_passes_a_share_once() {
         let told = Rc::new(RefCell::new(None));
         let to = Rc::clone(&told);
         let settled = gate.limiter.settle_once(
-            (&charged, policy),
-            (&counter, &mark),
-            (Timestamp::default(), actual),
+            MarkedSettlement {
+                charged: &charged,
+                policy,
+                counter: &counter,
+                mark: &mark,
+                taken: Timestamp::default(),
+                actual,
+            },
             Timestamp::from_micros(1),
             move |it| {
                 if let Movement::Share(it) = it {

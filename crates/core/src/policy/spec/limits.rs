@@ -19,7 +19,8 @@ const LATENCY: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(600);
 /// The units of another limit that uses the counters of `own`. `whose` names that limit in
 /// messages, and `others` names the limit of `own`.
 fn same_window(
-    (limit, field): (LimitSpec, Field),
+    limit: LimitSpec,
+    field: Field,
     own: &Algorithm,
     [whose, others]: [&str; 2],
     faults: &Faults,
@@ -103,7 +104,7 @@ impl PolicySpec {
         let whose = format!("the plan \"{}\"", plan.name);
         let own = own?;
         let others = if self.is_unlimited() { "the first plan" } else { "the policy's own" };
-        let units = same_window((limit, field()), own, [&whose, others], faults)?;
+        let units = same_window(limit, field(), own, [&whose, others], faults)?;
         let algorithm = faults.valid(own.with_limit(units), field())?;
         let soft = self.soft(&algorithm, faults);
         self.warn_never_passes(soft.as_ref().unwrap_or(&algorithm), &whose, faults);
@@ -150,9 +151,9 @@ impl ElasticSpec {
 
     /// What is admitted beyond the limit of `own`.
     fn beyond(&self, own: &Algorithm, faults: &Faults) -> Option<Algorithm> {
-        let limit = (self.limit.copied()?, Field::ElasticLimit);
+        let limit = self.limit.copied()?;
         let names = ["the elastic limit", "the policy's own"];
-        let units = same_window(limit, own, names, faults)?;
+        let units = same_window(limit, Field::ElasticLimit, own, names, faults)?;
         let beyond = units.checked_sub(own.limit()).filter(|beyond| *beyond > 0);
         if beyond.is_none() {
             let message = "the elastic limit is not above the policy's own";

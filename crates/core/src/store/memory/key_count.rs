@@ -31,7 +31,8 @@ impl KeyCount {
     /// counts the live keys in groups of a shard. Returns how many slots were read.
     pub(super) fn step(
         &mut self,
-        (shards, groups): (usize, usize),
+        shards: usize,
+        groups: usize,
         mut live: impl FnMut(usize, Range<usize>) -> usize,
     ) -> usize {
         let parts_per_shard = groups.div_ceil(GROUPS_PER_PART);

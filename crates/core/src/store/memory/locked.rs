@@ -95,7 +95,7 @@ impl<G: DerefMut<Target = Shard>> Locked<G> {
         let shard = self.shard(place);
         let (next, verdict) = judge(shard, place, slot, charge, Op::Take(charge.cost), now);
         if let Some(sample) = place.sample() {
-            shard.promises.judged((place, sample), charge, &verdict, now);
+            shard.promises.judged(place, sample, charge, &verdict, now);
         }
         step.next = next;
         verdict

@@ -124,7 +124,7 @@ impl MemoryStore {
         let slot = shard.find(&place);
         let (next, verdict) = judge(&shard, &place, slot, charge, Op::Take(charge.cost), now);
         if let Some(sample) = place.sample() {
-            shard.promises.judged((&place, sample), charge, &verdict, now);
+            shard.promises.judged(&place, sample, charge, &verdict, now);
         }
         keep(&mut shard, &place, slot, charge.algorithm, next, verdict.remaining, now);
         verdict
@@ -256,7 +256,7 @@ impl MemoryStore {
     /// the store has room. Returns how many slots were read.
     pub fn count_keys(&self, count: &mut KeyCount, now: Timestamp) -> usize {
         let live = |shard: usize, groups| self.shards[shard].lock().live_in(groups, now);
-        count.step((self.shards.len(), self.groups), live)
+        count.step(self.shards.len(), self.groups, live)
     }
 
     /// The number of keys whose state has not expired, with a tolerance of one second, at the

@@ -66,7 +66,8 @@ impl Promises {
     /// promise. It is called before the counter changes. `sample` is that of `place`.
     pub(super) fn judged(
         &mut self,
-        (place, sample): (&Place, usize),
+        place: &Place,
+        sample: usize,
         charge: &Charge<'_>,
         verdict: &Verdict,
         now: Timestamp,

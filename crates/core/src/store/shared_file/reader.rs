@@ -97,7 +97,8 @@ impl<Q: Send + 'static> FileReader<Q> {
 pub(in crate::store) fn reply<T: Clone>(
     answer: oneshot::Sender<Vec<T>>,
     read: Option<Result<Vec<T>, String>>,
-    (count, away): (usize, T),
+    count: usize,
+    away: T,
 ) -> Result<(), String> {
     let nothing = || vec![away; count];
     let (said, done) = match read {

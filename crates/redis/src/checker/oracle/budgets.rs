@@ -53,7 +53,8 @@ impl Admitted {
 pub(super) fn b1(
     scenario: &Scenario,
     journal: &Journal,
-    (counter, counted): (usize, &Counted),
+    counter: usize,
+    counted: &Counted,
 ) -> Option<Broken> {
     let Algorithm::FixedWindow(windows) = &counted.algorithm else { return None };
     let is_judged = counted.consistency.mode == StoreMode::Exact

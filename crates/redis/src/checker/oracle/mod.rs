@@ -46,7 +46,7 @@ pub(super) fn judge(scenario: &Scenario, journal: &Journal) -> Vec<Broken> {
         broken.extend(bounds::at_once(scenario, journal, counted, &ledger));
         broken.extend(bounds::in_the_long_run(scenario, counted, &ledger));
         broken.extend(bounds::over_outages(scenario, counted, &ledger));
-        broken.extend(budgets::b1(scenario, journal, (counter, counted)));
+        broken.extend(budgets::b1(scenario, journal, counter, counted));
         if !counted.is_plain {
             continue;
         }

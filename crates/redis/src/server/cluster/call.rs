@@ -51,15 +51,15 @@ impl ClusterCall {
         shared: &Rc<Shared>,
         slot: u16,
         encoded: Encoded,
-        patience: (Repeat, Instant),
+        repeat: Repeat,
+        deadline: Instant,
     ) -> Self {
-        let deadline = patience.1;
-        let step = match shared.begin(slot, &encoded, patience) {
+        let step = match shared.begin(slot, &encoded, repeat, deadline) {
             Some((node, answer)) => Step::First(node, answer),
             None => {
                 let shared = Rc::clone(shared);
                 let encoded = encoded.clone();
-                let later = Self::begin_later(shared, slot, encoded, patience);
+                let later = Self::begin_later(shared, slot, encoded, repeat, deadline);
                 Step::Further(later.boxed_local())
             }
         };
@@ -71,12 +71,12 @@ impl ClusterCall {
         shared: Rc<Shared>,
         slot: u16,
         encoded: Encoded,
-        patience: (Repeat, Instant),
+        repeat: Repeat,
+        deadline: Instant,
     ) -> Further {
-        let deadline = patience.1;
         // If the map does not come in time, no node is known.
         let _ = in_time(until(deadline), shared.has_settled()).await;
-        let Some((node, answer)) = shared.begin(slot, &encoded, patience) else {
+        let Some((node, answer)) = shared.begin(slot, &encoded, repeat, deadline) else {
             shared.stale.notify_one();
             return (Err(StoreError::Away), None);
         };
@@ -110,8 +110,8 @@ impl ClusterCall {
         }
         self.shared.stale.notify_one();
         let (link, asking) = self.shared.redirected(error, self.slot, node)?;
-        let patience = (Repeat::Never, self.deadline);
-        let mut answer = link.call(self.encoded.clone(), patience, self.slot, asking);
+        let encoded = self.encoded.clone();
+        let mut answer = link.call(encoded, Repeat::Never, self.deadline, self.slot, asking);
         let answer = async move {
             // The link exists until the call has ended.
             let _link = link;

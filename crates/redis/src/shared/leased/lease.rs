@@ -80,7 +80,7 @@ impl Lease {
     }
 
     /// Spends `cost` units of the lease, or returns why that is not possible.
-    pub(super) fn spend(&mut self, cost: u64, (now, slack): (Timestamp, Span)) -> Spending {
+    pub(super) fn spend(&mut self, cost: u64, now: Timestamp, slack: Span) -> Spending {
         self.demand = self.demand.saturating_add(cost);
         if now < self.until && cost <= self.left {
             self.left -= cost;

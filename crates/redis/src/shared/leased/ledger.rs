@@ -56,12 +56,12 @@ impl Ledger {
 
     /// Spends the units of a charge from its lease, or returns why that is not possible.
     /// The store's time is `now`, or later by up to `slack`.
-    pub fn spend(&mut self, charge: &Charge<'_>, (now, slack): (Timestamp, Span)) -> Spending {
+    pub fn spend(&mut self, charge: &Charge<'_>, now: Timestamp, slack: Span) -> Spending {
         let Some(mut lease) = self.leases.use_mut(&charge.key) else {
             return Spending::Ask(Ahead::NOTHING);
         };
         if lease.counts_as(charge.algorithm) {
-            return lease.spend(charge.cost, (now, slack));
+            return lease.spend(charge.cost, now, slack);
         }
         let ended = lease.change(charge.key, charge.algorithm, now);
         let units = mem::take(&mut lease.units);

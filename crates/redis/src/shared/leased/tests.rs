@@ -53,7 +53,7 @@ impl Central {
     /// A request of one charge at one node.
     fn request(&mut self, node: &mut Ledger, charge: &Charge<'_>, now: Timestamp) -> Verdict {
         self.take_back(node.returns(now), now);
-        match node.spend(charge, (now, Span::ZERO)) {
+        match node.spend(charge, now, Span::ZERO) {
             Spending::Spent(verdict) | Spending::Refused(verdict) => verdict,
             Spending::Ask(ahead) => self.lend(node, charge, ahead, now),
         }
@@ -270,14 +270,13 @@ fn only_one_call_at_a_time_takes_units_ahead() {
     let charge = charge(1, &algorithm, 1);
     let later = after(50);
     store.request(&mut node, &charge, START);
-    let Spending::Ask(first) = node.spend(&charge, (later, Span::ZERO)) else {
+    let Spending::Ask(first) = node.spend(&charge, later, Span::ZERO) else {
         panic!("no unit is leased")
     };
     assert!(first.extra > 0);
-    assert_eq!(node.spend(&charge, (later, Span::ZERO)), Spending::Ask(Ahead::NOTHING));
+    assert_eq!(node.spend(&charge, later, Span::ZERO), Spending::Ask(Ahead::NOTHING));
     // A call without a reply blocks further ones for one lease length at most.
-    let Spending::Ask(again) =
-        node.spend(&charge, (later.plus(Span::from_millis(200)), Span::ZERO))
+    let Spending::Ask(again) = node.spend(&charge, later.plus(Span::from_millis(200)), Span::ZERO)
     else {
         panic!("no unit is leased")
     };
@@ -313,7 +312,7 @@ fn a_new_limit_of_a_key_ends_its_refusals_and_its_lease() {
     store.request(&mut node, &charge(1, &low, 1000), START);
     let soon = after(2);
     assert!(!store.request(&mut node, &charge(1, &low, 3), soon).admitted);
-    assert!(matches!(node.spend(&charge(1, &low, 3), (soon, Span::ZERO)), Spending::Refused(_)));
+    assert!(matches!(node.spend(&charge(1, &low, 3), soon, Span::ZERO), Spending::Refused(_)));
     assert!(store.request(&mut node, &charge(1, &high, 3), soon).admitted, "the limit was raised");
 
     let low = bucket();
@@ -325,7 +324,7 @@ fn a_new_limit_of_a_key_ends_its_refusals_and_its_lease() {
         store.request(&mut node, &charge(2, &high, 1), now);
     }
     assert!(store.taken > 100, "two requests in a millisecond are a high rate");
-    assert_eq!(node.spend(&charge(2, &low, 1), (soon, Span::ZERO)), Spending::Ask(Ahead::NOTHING));
+    assert_eq!(node.spend(&charge(2, &low, 1), soon, Span::ZERO), Spending::Ask(Ahead::NOTHING));
     let back = node.returns(soon);
     assert_eq!(back.len(), 1, "the limit was lowered, so unspent units are returned at once");
     assert_eq!(back[0].units, store.taken - 2);
@@ -340,7 +339,7 @@ fn units_are_put_back_if_another_policy_refuses() {
     store.request(&mut node, &one, START);
     let now = after(50);
     let leased = store.request(&mut node, &one, now);
-    let Spending::Spent(spent) = node.spend(&one, (now, Span::ZERO)) else {
+    let Spending::Spent(spent) = node.spend(&one, now, Span::ZERO) else {
         panic!("the lease has units, and spends none")
     };
     assert_eq!(spent.remaining, leased.remaining - 1);

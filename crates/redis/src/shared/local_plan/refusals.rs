@@ -24,7 +24,8 @@ impl LocalLedgers {
         &self,
         charge: &Charge<'_>,
         planned: Planned,
-        (wait, nodes): (Span, u64),
+        wait: Span,
+        nodes: u64,
         now: Timestamp,
     ) -> Standing {
         match planned {

@@ -121,9 +121,10 @@ impl Account {
         algorithm: &Algorithm,
         cost: u64,
         nodes: u64,
-        (now, slack): (Timestamp, Span),
+        now: Timestamp,
+        slack: Span,
     ) -> TakeOutcome {
-        let taken = self.judge(algorithm, cost, nodes, (now, slack));
+        let taken = self.judge(algorithm, cost, nodes, now, slack);
         if taken == TakeOutcome::Ask {
             self.ask(cost);
         }
@@ -155,17 +156,16 @@ impl Account {
         algorithm: &Algorithm,
         cost: u64,
         nodes: u64,
-        (now, slack): (Timestamp, Span),
+        now: Timestamp,
+        slack: Span,
     ) -> TakeOutcome {
         let (next, verdict) = algorithm.apply(self.estimate.as_ref(), Op::Take(cost), now);
         if !verdict.admitted {
             // The estimate may count the report under way twice.
             let may_be_too_many = self.under_way.iter().any(|report| report.is_heard_since);
             let may_be_over = verdict.retry <= Retry::After(slack);
-            return match may_be_too_many || may_be_over {
-                true => TakeOutcome::Ask,
-                false => TakeOutcome::Refused(verdict),
-            };
+            let is_known = !may_be_too_many && !may_be_over;
+            return if is_known { TakeOutcome::Refused(verdict) } else { TakeOutcome::Ask };
         }
         self.set_algorithm(algorithm);
         if cost > 0 && !self.may_admit(cost, verdict.remaining, nodes, now) {
@@ -185,7 +185,8 @@ impl Account {
         &self,
         algorithm: &Algorithm,
         cost: u64,
-        (now, interval): (Timestamp, Span),
+        now: Timestamp,
+        interval: Span,
     ) -> Option<Verdict> {
         let fits = |units| self.algorithm.judge(self.heard.as_ref(), units, now).admitted;
         if self.settled > 0 || self.unsent > 0 && fits(self.unsent) {

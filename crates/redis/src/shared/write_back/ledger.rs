@@ -73,14 +73,15 @@ impl Ledger {
         &mut self,
         charge: &Charge<'_>,
         nodes: u64,
-        (now, slack): (Timestamp, Span),
+        now: Timestamp,
+        slack: Span,
     ) -> TakeOutcome {
         let Some(mut account) = self.accounts.use_mut(&charge.key) else {
             self.make_room_for(charge.key, charge.algorithm, now);
             self.ask(charge);
             return TakeOutcome::Ask;
         };
-        let taken = account.take(charge.algorithm, charge.cost, nodes, (now, slack));
+        let taken = account.take(charge.algorithm, charge.cost, nodes, now, slack);
         let due = match taken {
             TakeOutcome::Counted(verdict) if account.matters(verdict.remaining, nodes) => Some(now),
             TakeOutcome::Counted(_) => Some(due_at(charge.algorithm, now, self.interval)),
@@ -123,7 +124,7 @@ impl Ledger {
     /// The verdict of an account on a request that is refused anyway, if it holds at the
     /// moment, with the units that this node owes.
     pub fn told(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Verdict> {
-        self.accounts.peek(&charge.key)?.told(charge.algorithm, charge.cost, (now, self.lateness()))
+        self.accounts.peek(&charge.key)?.told(charge.algorithm, charge.cost, now, self.lateness())
     }
 
     /// Whether the store has not acknowledged all that this node has counted.

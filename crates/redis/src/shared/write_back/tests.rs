@@ -82,7 +82,7 @@ fn decide(
     nodes: u64,
     now: Timestamp,
 ) -> (Verdict, bool) {
-    match node.take(charge, nodes, (now, Span::ZERO)) {
+    match node.take(charge, nodes, now, Span::ZERO) {
         TakeOutcome::Counted(verdict) | TakeOutcome::Refused(verdict) => (verdict, false),
         TakeOutcome::Ask => {
             let (verdict, before) = store.judge(charge, now);
@@ -120,7 +120,7 @@ fn knowing(store: &mut Central, charge: &Charge<'_>) -> Ledger {
 /// A node that has counted this charge, and its report of it a second later.
 fn reported(store: &mut Central, charge: &Charge<'_>) -> (Ledger, Delta) {
     let mut node = knowing(store, charge);
-    counted(node.take(charge, 1, (START, Span::ZERO)));
+    counted(node.take(charge, 1, START, Span::ZERO));
     let report = node.due(after(1000), ALL).pop().expect("an interval is over");
     (node, report)
 }
@@ -170,11 +170,11 @@ fn a_node_admits_half_of_its_part_before_the_store_acknowledges_it() {
     for (nodes, part) in [(1, 80), (2, 20), (4, 10), (8, 5), (40, 1), (41, 0), (u64::MAX, 0)] {
         let mut node = knowing(&mut store, &one);
         let mut counted = 0;
-        while matches!(node.take(&one, nodes, (START, Span::ZERO)), TakeOutcome::Counted(_)) {
+        while matches!(node.take(&one, nodes, START, Span::ZERO), TakeOutcome::Counted(_)) {
             counted += 1;
         }
         assert_eq!(counted, part, "{nodes} nodes");
-        match node.take(&one, nodes, (START, Span::ZERO)) {
+        match node.take(&one, nodes, START, Span::ZERO) {
             TakeOutcome::Refused(_) => assert_eq!(nodes, 1, "a node that is alone need not ask"),
             taken => assert_eq!(taken, TakeOutcome::Ask),
         }
@@ -186,16 +186,16 @@ fn units_under_way_are_separate_from_units_that_are_counted_meanwhile() {
     let mut store = Central::default();
     let algorithm = fixed(100);
     let mut node = knowing(&mut store, &charge(1, &algorithm, 1));
-    counted(node.take(&charge(1, &algorithm, 60), 1, (START, Span::ZERO)));
+    counted(node.take(&charge(1, &algorithm, 60), 1, START, Span::ZERO));
     let first = node.due(START, ALL).pop().expect("half a limit is reported at once");
     assert_eq!(first.units, 60);
-    counted(node.take(&charge(1, &algorithm, 20), 1, (START, Span::ZERO)));
+    counted(node.take(&charge(1, &algorithm, 20), 1, START, Span::ZERO));
     assert_eq!(node.due(after(5000), ALL), [], "one delta of a key is under way at a time");
     let before = store.count(&first, START);
     node.answered(first, before.as_ref(), START);
     let second = node.due(after(1000), ALL).pop().expect("an interval is over");
     assert_eq!((second.units, store.units), (20, 60));
-    assert_eq!(counted(node.take(&charge(1, &algorithm, 0), 1, (START, Span::ZERO))).remaining, 20);
+    assert_eq!(counted(node.take(&charge(1, &algorithm, 0), 1, START, Span::ZERO)).remaining, 20);
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn while_the_store_is_away_deltas_are_merged_and_retried_at_intervals() {
     let mut tries = 0;
     let calls = store.calls;
     for request_ms in (0..5000).step_by(10) {
-        if matches!(node.take(&one, 1, (after(request_ms), Span::ZERO)), TakeOutcome::Ask) {
+        if matches!(node.take(&one, 1, after(request_ms), Span::ZERO), TakeOutcome::Ask) {
             node.correct(&one, Op::Settle { reserved: 0, actual: 1, taken: START }, 1, START);
         }
         for delta in node.due(after(request_ms), ALL) {
@@ -228,10 +228,10 @@ fn a_node_asks_until_the_store_has_acknowledged_its_report() {
     let one = charge(1, &algorithm, 1);
     let (mut node, delta) = reported(&mut store, &one);
     node.not_sent(delta, after(1000));
-    assert_eq!(node.take(&one, 1, (after(1000), Span::ZERO)), TakeOutcome::Ask);
+    assert_eq!(node.take(&one, 1, after(1000), Span::ZERO), TakeOutcome::Ask);
     assert_eq!(node.due(after(1099), ALL), []);
     store.hear(&mut node, after(1100));
-    counted(node.take(&one, 1, (after(1100), Span::ZERO)));
+    counted(node.take(&one, 1, after(1100), Span::ZERO));
     assert_eq!(store.units, 1);
 }
 
@@ -262,11 +262,11 @@ fn the_state_of_a_store_whose_clock_was_set_back_is_used() {
     // A reply that was overtaken is ignored.
     node.learn(&one, None, true, after(500));
     node.learn(&one, None, false, after(499));
-    assert_eq!(counted(node.take(&one, 1, (after(500), Span::ZERO))).remaining, 98);
+    assert_eq!(counted(node.take(&one, 1, after(500), Span::ZERO)).remaining, 98);
     let mut node = knowing(&mut store, &one);
     node.learn(&one, None, true, after(500));
     node.learn(&one, None, false, START.minus(Span::from_secs(600)));
-    assert_eq!(counted(node.take(&one, 1, (after(500), Span::ZERO))).remaining, 99);
+    assert_eq!(counted(node.take(&one, 1, after(500), Span::ZERO)).remaining, 99);
 }
 
 #[test]

@@ -105,11 +105,11 @@ impl ReadFile for Watched {
         match question {
             Question::Keys(sought, answer) => {
                 let read = opened.map(|opened| opened.keys(&sought));
-                reply(answer, read, (sought.len(), ReadRecord::Away))
+                reply(answer, read, sought.len(), ReadRecord::Away)
             }
             Question::Teams(names, answer) => {
                 let read = opened.map(|opened| opened.teams(&names));
-                reply(answer, read, (names.len(), ReadRecord::Away))
+                reply(answer, read, names.len(), ReadRecord::Away)
             }
             Question::Uses(uses) => {
                 self.store_uses(&uses);

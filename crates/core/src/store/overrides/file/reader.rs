@@ -79,7 +79,7 @@ impl ReadFile for Watched {
 
     fn answer(&mut self, opened: Option<&Opened>, question: Lookup) -> Result<(), String> {
         let Lookup { keys, answer } = question;
-        reply(answer, opened.map(|opened| opened.read(&keys)), (keys.len(), None))
+        reply(answer, opened.map(|opened| opened.read(&keys)), keys.len(), None)
     }
 
     fn hear(&mut self, marks: Vec<(usize, u64)>, at: Timestamp) {

@@ -24,7 +24,7 @@ proptest! {
             let back = node.returns(now);
             returned += back.iter().map(|it| it.units).sum::<u64>();
             store.take_back(back, now);
-            match node.spend(&charge, (now, Span::ZERO)) {
+            match node.spend(&charge, now, Span::ZERO) {
                 Spending::Spent(_) => spent += cost,
                 Spending::Refused(_) => {}
                 Spending::Ask(ahead) => drop(store.lend(&mut node, &charge, ahead, now)),

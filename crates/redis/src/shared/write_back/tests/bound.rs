@@ -45,7 +45,7 @@ fn a_burst_in_each_window_is_counted_in_the_next() {
         // All nodes admit as much as they may before the store receives any report.
         let mut sent = Vec::new();
         for node in &mut nodes {
-            while matches!(node.take(&one, 4, (now, Span::ZERO)), TakeOutcome::Counted(_)) {
+            while matches!(node.take(&one, 4, now, Span::ZERO), TakeOutcome::Counted(_)) {
                 admitted += 1;
             }
             sent.push(node.due(now, ALL));
@@ -96,7 +96,7 @@ fn units_admitted_above_the_limit_are_counted_later() {
     let one = charge(1, &algorithm, 10);
     let mut nodes = [(); 2].map(|()| knowing(&mut store, &one));
     for node in &mut nodes {
-        counted(node.take(&one, 2, (START, Span::ZERO)));
+        counted(node.take(&one, 2, START, Span::ZERO));
     }
     // Other nodes have taken all but five units meanwhile.
     assert!(store.judge(&charge(1, &algorithm, 35), START).0.admitted);
@@ -104,7 +104,7 @@ fn units_admitted_above_the_limit_are_counted_later() {
     // The first owes five of its ten units, the second all of them.
     for (node, owed) in nodes.iter_mut().zip([5, 10]) {
         let TakeOutcome::Refused(verdict) =
-            node.take(&charge(1, &algorithm, 1), 2, (START, Span::ZERO))
+            node.take(&charge(1, &algorithm, 1), 2, START, Span::ZERO)
         else {
             panic!("a charge is not refused, although no unit is free");
         };
@@ -225,7 +225,7 @@ fn units_for_which_the_store_was_asked_are_not_free() {
         let one = charge(1, &algorithm, 1);
         for _ in 0..6 {
             assert_eq!(
-                node.take(&one, 1, (START, Span::ZERO)),
+                node.take(&one, 1, START, Span::ZERO),
                 TakeOutcome::Ask,
                 "the key is not known"
             );
@@ -239,11 +239,11 @@ fn units_for_which_the_store_was_asked_are_not_free() {
         };
         admitted += u64::from(reply(&mut store, &mut node));
         for left in (0..4).rev() {
-            assert_eq!(counted(node.take(&one, 1, (START, Span::ZERO))).remaining, left);
+            assert_eq!(counted(node.take(&one, 1, START, Span::ZERO)).remaining, left);
             admitted += 1;
         }
         assert_eq!(
-            node.take(&one, 1, (START, Span::ZERO)),
+            node.take(&one, 1, START, Span::ZERO),
             TakeOutcome::Ask,
             "5 questions are under way"
         );
@@ -266,7 +266,7 @@ fn a_question_follows_the_unsent_units_even_if_a_report_is_under_way() {
     let one = charge(1, &algorithm, 1);
     let mut node = knowing(&mut store, &one);
     let take = |node: &mut Ledger, cost| {
-        node.take(&charge(1, &algorithm, cost), 1, (after(1000), Span::ZERO))
+        node.take(&charge(1, &algorithm, cost), 1, after(1000), Span::ZERO)
     };
     counted(take(&mut node, 6));
     let first = node.due(after(1000), ALL).pop().expect("it matters");
@@ -293,7 +293,7 @@ fn a_wait_includes_the_units_that_this_node_owes() {
     let mut store = Central::default();
     let all = charge(1, &algorithm, 10);
     let mut node = knowing(&mut store, &all);
-    counted(node.take(&all, 1, (after(1000), Span::ZERO)));
+    counted(node.take(&all, 1, after(1000), Span::ZERO));
     // Another node has used up the limit, so the report does not fit.
     assert!(store.judge(&all, after(1000)).0.admitted);
     let report = node.due(after(1000), ALL).pop().expect("it matters");
@@ -315,11 +315,11 @@ fn a_node_with_a_question_in_doubt_admits_nothing_itself() {
     let algorithm = fixed(10);
     let one = charge(1, &algorithm, 1);
     let mut node = knowing(&mut store, &one);
-    counted(node.take(&one, 1, (START, Span::ZERO)));
+    counted(node.take(&one, 1, START, Span::ZERO));
     node.ask(&one);
     node.doubt_ask(&one);
     node.end_ask(&one);
     let (_, was_asked) = decide(&mut store, &mut node, &one, 1, START);
     assert!(was_asked);
-    counted(node.take(&one, 1, (START, Span::ZERO)));
+    counted(node.take(&one, 1, START, Span::ZERO));
 }

@@ -47,7 +47,7 @@ proptest! {
             if is_quick {
                 for (before, at, delta) in under_way.drain(..) {
                     node.answered(delta, before.as_ref(), at);
-                    let told = counted(node.take(&charge(1, &algorithm, 0), 4, (now, Span::ZERO)));
+                    let told = counted(node.take(&charge(1, &algorithm, 0), 4, now, Span::ZERO));
                     prop_assert_eq!(told.remaining, 1_000_000 - sum);
                 }
             }
@@ -69,10 +69,10 @@ fn a_refused_request_is_withdrawn_on_the_node_or_in_the_store() {
     let algorithm = fixed(100);
     let three = charge(1, &algorithm, 3);
     let mut node = knowing(&mut store, &three);
-    counted(node.take(&three, 1, (START, Span::ZERO)));
+    counted(node.take(&three, 1, START, Span::ZERO));
     let (verdict, op) = node.withdraw(&three, START, START);
     assert_eq!((verdict.remaining, op), (100, None), "the store has received no report");
-    counted(node.take(&three, 1, (after(1), Span::ZERO)));
+    counted(node.take(&three, 1, after(1), Span::ZERO));
     store.hear(&mut node, after(2000));
     let (verdict, op) = node.withdraw(&three, after(1), after(2000));
     assert_eq!(verdict.remaining, 100);
@@ -86,7 +86,7 @@ fn a_request_with_a_slightly_earlier_time_is_withdrawn_on_the_node() {
     let mut store = Central::default();
     let one = charge(1, &limit, 3);
     let mut node = knowing(&mut store, &one);
-    counted(node.take(&one, 1, (after(2), Span::ZERO)));
+    counted(node.take(&one, 1, after(2), Span::ZERO));
     let op = Op::Settle { reserved: 3, actual: 0, taken: after(1) };
     assert_eq!(node.correct(&one, op, 1, after(3)), None, "the store has received no report");
     store.hear(&mut node, after(2000));
@@ -100,15 +100,15 @@ fn units_that_were_given_back_are_free_after_an_older_reply() {
     let limit = fixed(3);
     let three = charge(1, &limit, 3);
     let mut node = knowing(&mut store, &three);
-    counted(node.take(&three, 1, (START, Span::ZERO)));
+    counted(node.take(&three, 1, START, Span::ZERO));
     store.hear(&mut node, after(1));
     let (_, before) = store.judge(&charge(1, &limit, 0), after(2));
     let (_, op) = node.withdraw(&three, START, after(3));
     node.learn(&charge(1, &limit, 0), before.as_ref(), false, after(2));
-    let refused = node.take(&three, 1, (after(4), Span::ZERO));
+    let refused = node.take(&three, 1, after(4), Span::ZERO);
     assert!(matches!(refused, TakeOutcome::Refused(_)), "the older reply has these units");
     store.correct(&three, op.expect("the store has counted it"), after(4));
     let state = store.states.get(&three.key).cloned();
     node.returned(&three.key, state, after(4));
-    assert_eq!(counted(node.take(&three, 1, (after(5), Span::ZERO))).remaining, 0);
+    assert_eq!(counted(node.take(&three, 1, after(5), Span::ZERO)).remaining, 0);
 }

@@ -93,9 +93,9 @@ fn a_delta_that_may_have_arrived_is_not_sent_again() {
     // Its units are part of what this node may admit: a quarter of 100, as one of two nodes.
     node.learn(&Charge { cost: 0, ..three }, None, true, after(1000));
     let more = charge(1, &algorithm, 23);
-    assert_eq!(node.take(&more, 2, (after(1000), Span::ZERO)), TakeOutcome::Ask);
+    assert_eq!(node.take(&more, 2, after(1000), Span::ZERO), TakeOutcome::Ask);
     node.end_ask(&more);
-    counted(node.take(&charge(1, &algorithm, 22), 2, (after(1000), Span::ZERO)));
+    counted(node.take(&charge(1, &algorithm, 22), 2, after(1000), Span::ZERO));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_late_reply_ends_the_doubt() {
         let (mut node, mut delta) = reported(&mut store, &three);
         node.lost(&mut delta, after(1000));
         assert_eq!(
-            node.take(&most, 2, (after(1000), Span::ZERO)),
+            node.take(&most, 2, after(1000), Span::ZERO),
             TakeOutcome::Ask,
             "the store has acknowledged nothing"
         );
@@ -125,7 +125,7 @@ fn a_late_reply_ends_the_doubt() {
         }
         assert_eq!(node.lost_units(), 0);
         assert_eq!(
-            counted(node.take(&most, 2, (after(1100), Span::ZERO))).remaining,
+            counted(node.take(&most, 2, after(1100), Span::ZERO)).remaining,
             73,
             "no unit is in doubt"
         );
@@ -138,7 +138,7 @@ fn a_node_that_stops_reports_units_that_were_counted_during_a_report() {
     let algorithm = fixed(100);
     let three = charge(1, &algorithm, 3);
     let (mut node, first) = reported(&mut store, &three);
-    counted(node.take(&three, 1, (after(1000), Span::ZERO)));
+    counted(node.take(&three, 1, after(1000), Span::ZERO));
     node.correct(&three, Op::Settle { reserved: 3, actual: 9, taken: START }, 1, after(1000));
     let rest: Vec<_> = node.close(after(1000)).into_iter().map(|delta| delta.units).collect();
     assert_eq!((first.units, rest), (3, vec![3, 6]));
@@ -151,8 +151,8 @@ fn units_admitted_without_the_store_count_on_the_node_until_the_next_reply() {
     let one = charge(1, &algorithm, 1);
     let mut node = knowing(&mut store, &one);
     node.foresee(&charge(1, &algorithm, 100), START);
-    assert!(matches!(node.take(&one, 1, (START, Span::ZERO)), TakeOutcome::Refused(_)));
+    assert!(matches!(node.take(&one, 1, START, Span::ZERO), TakeOutcome::Refused(_)));
     assert_eq!(node.close(START), [], "the ledger does not report it");
     node.learn(&Charge { cost: 0, ..one }, None, true, after(10));
-    assert_eq!(counted(node.take(&one, 1, (after(10), Span::ZERO))).remaining, 99);
+    assert_eq!(counted(node.take(&one, 1, after(10), Span::ZERO)).remaining, 99);
 }
