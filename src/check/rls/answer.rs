@@ -148,7 +148,7 @@ fn combined<'d>(
     let mut quotas = 0_usize;
     let mut failed_quotas = 0_usize;
     let mut closest: Option<usize> = None;
-    let mut least: _ = u32::MAX;
+    let mut least = u32::MAX;
     let mut passed = SmallVec::new();
     for (index, (status, matched)) in statuses.iter().zip(&plan.matched).enumerate() {
         if status.limit.is_some() && status.remaining < least {

@@ -215,9 +215,9 @@ fn admitted(
     turn: usize,
     steps_ms: &[u64],
 ) -> Vec<Timestamp> {
-    let mut now: _ = NOW;
+    let mut now = NOW;
     let mut state: Option<State> = None;
-    let mut admitted: _ = Vec::new();
+    let mut admitted = Vec::new();
     for (index, step) in steps_ms.iter().enumerate() {
         now = now.plus(Span::from_millis(*step));
         let algorithm = if index < turn { before } else { after };

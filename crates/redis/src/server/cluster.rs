@@ -337,7 +337,7 @@ impl Shared {
 
     async fn keep(self: Rc<Self>) {
         let mut failures: u8 = 0;
-        let mut live: _ = self.live.clone();
+        let mut live = self.live.clone();
         loop {
             let connections = live.current().connections.get();
             self.resize(connections).await;
