@@ -76,6 +76,11 @@ impl Load {
                 client.get(path, &[&field]);
             }
         }
+        // Units are leased for a client whose requests follow each other within a second, which a
+        // step can exceed.
+        for _ in 0..20 {
+            client.get("/leased", &["X-Key: busy"]);
+        }
     }
 
     fn ask_memory(&self) {
@@ -88,7 +93,7 @@ impl Load {
         }
         // The origin answers HEAD as it answers GET, with a body.
         self.memory.client().request("HEAD", "/flaky", &[], b"");
-        for path in ["/queue", "/held", "/queue", "/away", "/asked", "/flaky", "/flaky"] {
+        for path in ["/queue", "/queue", "/held", "/away", "/asked", "/flaky", "/flaky"] {
             client.get(path, &[]);
         }
         let [_, encrypted, check, _, admin, ..] = self.memory.addresses()[..] else {
@@ -145,7 +150,7 @@ fn in_memory(origin: &Origin, certificates: &Certificates) -> String {
            limited: {{ key: \"header:x-key\", limit: 1/second, algorithm: token_bucket, \
              plans: {{ from: \"header:x-plan\", limits: {{ pro: 1/s }} }} }}\n  \
            candidate: {{ key: \"header:x-key\", limit: 1/day, mode: shadow }}\n  \
-           queue: {{ key: global, limit: 50/second, algorithm: leaky_bucket, max_delay: 2s }}\n  \
+           queue: {{ key: global, limit: 10/second, algorithm: leaky_bucket, max_delay: 2s }}\n  \
            held: {{ key: global, algorithm: concurrency, limit: 9 }}\n  \
            failed: {{ key: global, limit: 900k/month, count: {{ status: [401] }}, warn: [80%] }}\n  \
            tokens: {{ key: global, limit: 900k/month, cost: {{ reserve: 1, \
