@@ -12,8 +12,9 @@ use crate::support::load::{Load, Plan, Sample, client_field, is_local, percentil
 use crate::support::redis::{Cluster, Fault, Options, Redis, Sentinels, Wire};
 use crate::support::{Gateway, alone, eventually, now};
 
-/// The configured timeout of decisions.
-const TIMEOUT: Duration = Duration::from_millis(50);
+/// The configured timeout of decisions. A busy machine delays the median of requests by less than
+/// half of it.
+const TIMEOUT: Duration = Duration::from_millis(200);
 /// A longer timeout, for trials that check that the store never counts as unavailable.
 const PATIENT: Duration = Duration::from_secs(2);
 /// The tolerated difference between two gateways that share the same cores.
