@@ -17,7 +17,7 @@ pub(crate) fn too_long(tree: &Tree) -> Vec<Finding> {
 fn long_functions(file: &File) -> Vec<Finding> {
     let code = code::only(&file.text);
     let mut findings = Vec::new();
-    // The innermost function comes last. rustfmt indents the end of a function like its begin.
+    // The innermost function comes last. rustfmt indents the end of a function like its beginning.
     let mut open: Vec<Function> = Vec::new();
     for (number, line) in (1..).zip(code.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         let indent = line.len() - line.trim_start().len();
@@ -52,11 +52,9 @@ struct Function {
 
 /// Whether a function begins in the line.
 fn is_begin(line: &str) -> bool {
-    let mut words = line.trim_start().split(' ');
-    words.any(|word| word == "fn") && line.contains('(') && {
-        let before = line.split("fn ").next().unwrap_or_default();
-        before.chars().all(|c| c.is_alphabetic() || " ()_".contains(c))
-    }
+    let Some((before, name)) = line.split_once("fn ") else { return false };
+    let is_qualifier = |c: char| code::is_name(c) || " ():".contains(c);
+    name.starts_with(code::is_name) && before.chars().all(is_qualifier)
 }
 
 #[cfg(test)]
@@ -80,7 +78,12 @@ mod tests {
 
     #[test]
     fn async_functions_and_those_with_marks_of_comments_in_strings_are_measured() {
-        for begin in ["pub async fn a() {", "pub(crate) fn a(\n    b: u8,\n) -> u8 {"] {
+        let begins = [
+            "pub async fn a() {",
+            "pub(crate) fn a(\n    b: u8,\n) -> u8 {",
+            "pub(in crate::b1) const fn a() {",
+        ];
+        for begin in begins {
             let text = format!("{begin}\n    b(\"/*\");\n{}}}\n", body(MAX_LINES));
             assert_eq!(count(&text), 1, "{begin}");
         }

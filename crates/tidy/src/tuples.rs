@@ -25,7 +25,12 @@ fn value_of_names(rest: &str) -> Option<&str> {
     if !names.chars().all(is_of_names) {
         return None;
     }
-    rest.trim_start().strip_prefix('=')?.trim_start().strip_prefix('(')
+    // A type may stand between them.
+    let value = match rest.strip_prefix(':') {
+        Some(typed) => typed.split_once(" =")?.1,
+        None => rest.trim_start().strip_prefix('=')?,
+    };
+    value.trim_start().strip_prefix('(')
 }
 
 /// Whether the statement ends after the bracket that closes `value`.
@@ -56,6 +61,7 @@ mod tests {
     fn a_tuple_that_only_defines_variables_is_found() {
         assert_eq!(count("let (a, mut b) = (c(1, (2)), 3);\n"), 1);
         assert_eq!(count("let (a, b) =\n    (1, 2);\n"), 1);
+        assert_eq!(count("let (a, b): (u8, u8) = (1, 2);\n"), 1);
     }
 
     #[test]

@@ -76,8 +76,8 @@ impl Load {
                 client.get(path, &[&field]);
             }
         }
-        // Units are leased for a client whose requests follow each other within a second, which a
-        // step can exceed.
+        // Units are leased for a client whose requests follow each other within a second. A step can
+        // take longer.
         for _ in 0..20 {
             client.get("/leased", &["X-Key: busy"]);
         }
