@@ -119,7 +119,8 @@ impl Worker {
         let auth = Authentication::new(self.auth, directory, AuthMetrics::new(&metrics));
         let engine = Engine::new(limiter, auth, Clock::System, &metrics, seen);
         let bodies = BodyRoom::new(self.body_memory);
-        let gateway = Gateway::new(self.snapshot, engine, proxy, sinks, bodies, &metrics);
+        let drain = self.drain.clone();
+        let gateway = Gateway::new(self.snapshot, engine, proxy, sinks, bodies, drain, &metrics);
         let gateway = Rc::new(CurrentGateway::new(gateway));
         let drain = self.drain.clone();
         let check = Rc::new(Services::new(&gateway, self.check, &self.check_state, drain));

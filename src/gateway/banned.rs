@@ -2,10 +2,11 @@
 //!
 //! They have a queue of their own: if banned clients fill it, no request of another client waits
 //! for that. Beyond its bound responses are sent at once, which the log, the status and a metric
-//! tell.
+//! tell. When the gateway stops, all of them are sent.
 
 use std::rc::Rc;
 
+use tollgate_core::drain::Drain;
 use tollgate_core::time::{Span, monotonic};
 use tracing::warn;
 
@@ -17,30 +18,39 @@ use crate::telemetry::{BanMetrics, WorkerMetrics};
 #[derive(Debug)]
 pub struct Banned {
     queue: Queue,
+    /// The stop of the gateway, which does not wait for them.
+    drain: Drain,
     metrics: BanMetrics,
     warnings: Warnings,
 }
 
 impl Banned {
-    /// None is held back yet.
-    pub fn new(worker: &Rc<WorkerMetrics>) -> Self {
+    /// None is held back yet, and none is after the beginning of this drain.
+    pub fn new(drain: Drain, worker: &Rc<WorkerMetrics>) -> Self {
         Self {
             queue: Queue::default(),
+            drain,
             metrics: BanMetrics::new(worker),
             warnings: Warnings::default(),
         }
     }
 
-    /// Delays a response, and returns true. If too many are held back, it does not wait, and
-    /// returns false. A delay of zero is none. If the client leaves meanwhile, dropping the future
-    /// ends the delay.
-    pub async fn hold_back(&self, delay: Span) -> bool {
-        if delay.is_zero() {
-            return false;
+    /// Delays a response, but at most until the gateway stops. Returns how long it was held back:
+    /// not at all if too many are. If the client leaves meanwhile, dropping the future ends the
+    /// delay.
+    pub async fn hold_back(&self, delay: Span) -> Span {
+        if delay.is_zero() || self.drain.is_requested() {
+            return Span::ZERO;
         }
+        let begun = monotonic();
         let _held = self.metrics.hold();
-        if self.queue.delay(delay).await.is_ok() {
-            return true;
+        let mut drain = self.drain.clone();
+        let is_held = tokio::select! {
+            delayed = self.queue.delay(delay) => delayed.is_ok(),
+            () = drain.requested() => true,
+        };
+        if is_held {
+            return monotonic().duration_since(begun).into();
         }
         self.metrics.not_held();
         if self.warnings.is_due(monotonic()) {
@@ -52,7 +62,7 @@ impl Banned {
                  as it can"
             );
         }
-        false
+        Span::ZERO
     }
 }
 
@@ -60,43 +70,67 @@ impl Banned {
 mod tests {
     use std::time::Duration;
 
+    use tollgate_core::drain;
+
     use super::*;
     use crate::telemetry::Metrics;
+
+    const HALF: Duration = Duration::from_millis(500);
+
+    /// The responses that a worker holds back from now on.
+    fn of(drain: &Drain, metrics: &Metrics) -> Banned {
+        Banned::new(drain.clone(), &Rc::new(metrics.worker()))
+    }
 
     #[tokio::test(start_paused = true)]
     async fn beyond_the_bound_a_response_is_not_held_back_and_that_is_counted() {
         let metrics = Metrics::new(100);
-        let banned = Banned::new(&Rc::new(metrics.worker()));
+        let (_stop, drain) = drain::channel();
+        let banned = of(&drain, &metrics);
         let shown = |name: &str| {
             let text = metrics.render();
             let name = format!("tollgate_{name} ");
             text.lines().find_map(|line| line.strip_prefix(&name)?.parse::<usize>().ok())
         };
-        let took = async || {
-            let begun = monotonic();
-            let is_held = banned.hold_back(Span::SECOND).await;
-            (is_held, monotonic().duration_since(begun).as_secs())
-        };
-        assert!(!banned.hold_back(Span::ZERO).await);
-        let all = futures_util::future::join_all((0..=MAX_DELAYED).map(|_| took()));
+        let held = || banned.hold_back(Span::SECOND);
+        assert_eq!(banned.hold_back(Span::ZERO).await, Span::ZERO);
+        let all = futures_util::future::join_all((0..=MAX_DELAYED).map(|_| held()));
         let half = async {
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            tokio::time::sleep(HALF).await;
             (shown("held_bans"), shown("unheld_bans_total"))
         };
         let (all, half) = tokio::join!(all, half);
         assert_eq!(half, (Some(MAX_DELAYED), Some(1)));
-        assert_eq!(all[MAX_DELAYED], (false, 0));
-        assert!(all[..MAX_DELAYED].iter().all(|it| *it == (true, 1)));
-        assert_eq!(took().await, (true, 1), "there is room again");
+        assert_eq!(all[MAX_DELAYED], Span::ZERO);
+        assert!(all[..MAX_DELAYED].iter().all(|it| *it >= Span::SECOND));
+        assert!(held().await >= Span::SECOND, "there is room again");
         assert_eq!((shown("held_bans"), shown("unheld_bans_total")), (Some(0), Some(1)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_response_whose_client_leaves_is_not_held_any_more() {
         let metrics = Metrics::new(100);
-        let banned = Banned::new(&Rc::new(metrics.worker()));
+        let (_stop, drain) = drain::channel();
+        let banned = of(&drain, &metrics);
         let left = tokio::time::timeout(Duration::from_secs(1), banned.hold_back(Span::DAY)).await;
         assert!(left.is_err());
         assert!(metrics.render().contains("tollgate_held_bans 0\n"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_waits_for_no_response_that_is_held_back() {
+        let metrics = Metrics::new(100);
+        let (stop, drain) = drain::channel();
+        let banned = of(&drain, &metrics);
+        let stopping = async {
+            tokio::time::sleep(HALF).await;
+            stop.finish(Duration::ZERO).await
+        };
+        let (held, _) = tokio::join!(banned.hold_back(Span::DAY), stopping);
+        assert!((HALF..HALF * 2).contains(&held.into()), "{held:?}");
+        assert_eq!(banned.hold_back(Span::DAY).await, Span::ZERO, "none is held back from now on");
+        let text = metrics.render();
+        assert!(text.contains("tollgate_held_bans 0\n"));
+        assert!(text.contains("tollgate_unheld_bans_total 0\n"), "that is no lack of room");
     }
 }

@@ -30,6 +30,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tollgate_core::decision::{Claims, Decision, Headroom, Report};
+use tollgate_core::drain::Drain;
 use tollgate_core::policy::Policy;
 use tollgate_core::routes::Destination;
 
@@ -91,13 +92,14 @@ pub struct Client {
 
 impl Gateway {
     /// A gateway for one worker, whose requests are recorded for `sinks` and counted in
-    /// `metrics`.
+    /// `metrics`. When `drain` begins, no response is held back any more.
     pub fn new(
         snapshot: Arc<Snapshot>,
         engine: Engine,
         proxy: Proxy,
         sinks: Sinks,
         bodies: BodyRoom,
+        drain: Drain,
         metrics: &Rc<WorkerMetrics>,
     ) -> Self {
         Self {
@@ -107,7 +109,7 @@ impl Gateway {
             engine,
             proxy: Rc::new(proxy),
             queue: Rc::default(),
-            banned: Rc::new(Banned::new(metrics)),
+            banned: Rc::new(Banned::new(drain, metrics)),
             compressing: Compressing::new(CompressionMetrics::new(metrics)),
             bodies,
             authorizers: Authorizer::all(&snapshot, &[], metrics),

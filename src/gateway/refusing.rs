@@ -66,10 +66,7 @@ impl Gateway {
             ends_connection = !self.read_message(&client, &mut head, body, &mut exchange).await;
             exchange.waits(monotonic().duration_since(begun).into());
         }
-        let delay = decision.ban_delay();
-        if self.banned.hold_back(delay).await {
-            exchange.waits(delay);
-        }
+        exchange.waits(self.banned.hold_back(decision.ban_delay()).await);
         recycle(head.headers);
         let mut refusal = exchange.refusal(&decision, retry);
         if ends_connection {

@@ -2,8 +2,9 @@
 
 use std::io::Write as _;
 use std::sync::{Mutex, mpsc};
+use std::time::Duration;
 
-use crate::support::{Client, Gateway, Origin, PATIENCE, eventually};
+use crate::support::{Client, Gateway, Origin, PATIENCE, admin_text, eventually, now};
 
 /// With several workers, a connection that one of them refuses would show nothing about
 /// the others.
@@ -49,6 +50,31 @@ fn a_request_in_progress_is_finished_and_no_other_accepted() {
     assert!(client.is_closed());
     assert_eq!(gateway.wait().code(), Some(0));
     assert_eq!(gateway.access_lines(1)[0]["outcome"], "admitted");
+}
+
+#[test]
+fn a_stop_waits_for_no_response_to_a_banned_client() {
+    let origin = Origin::hello();
+    let policy = "key: ip, limit: 1/hour, penalty: { after: 1/hour, ban: 6h, delay: 30s }";
+    let admin = "admin: { address: \"127.0.0.1:0\", hosts: [gateway.test], tokens: [\
+                 { name: r, role: read, token: read-0123456789abcdef0123 }] }";
+    let mut gateway = Gateway::limiting_with(&origin, policy, &format!("{admin}\n{ONE_WORKER}"));
+    let mut client = gateway.client();
+    assert_eq!(client.get("/", &[]).status, 200);
+    client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("the response is held back", || {
+        let credential = "Authorization: Bearer read-0123456789abcdef0123";
+        let metrics = admin_text(gateway.addresses()[1], "/metrics", credential);
+        metrics.contains("\ntollgate_held_bans 1\n")
+    });
+    let begun = now();
+    gateway.terminate();
+    let refused = client.response("GET");
+    assert_eq!(refused.status, 429);
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    assert!(client.is_closed());
+    assert_eq!(gateway.wait().code(), Some(0));
+    assert_eq!(gateway.access_lines(2)[1]["outcome"], "banned");
 }
 
 /// The file of a secret is on a file system that does not answer.
