@@ -1,6 +1,7 @@
 //! The form of the tables: one row for each construct of a kind.
 
 use crate::files::Place;
+use crate::node::Node;
 use crate::notes::Notes;
 use crate::report::Loss;
 
@@ -65,6 +66,13 @@ pub fn survey(table: &[Row], name: &str, place: Place, notes: &mut Notes) -> boo
         Fate::Lost(loss, instead) => notes.not_taken(name, place, loss, instead),
     }
     false
+}
+
+/// Says what becomes of each field of a node, unless code reads it.
+pub fn survey_fields(table: &[Row], node: &Node, notes: &mut Notes) {
+    for (name, value) in node.fields() {
+        survey(table, name, value.place, notes);
+    }
 }
 
 /// Whether each name of a table is there once.

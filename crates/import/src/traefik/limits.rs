@@ -44,7 +44,7 @@ pub fn rate(
         notes.needless("rateLimit", place, format!("{name}: an average of 0 is no limit"));
         return None;
     }
-    let mut policy = key("rateLimit", "ip", node, notes);
+    let mut policy = key("rateLimit", "ip", node, plan, notes);
     let limit = format!("{average}/{period}");
     let burst = burst.clamp(1, 1_000_000_000);
     policy.put("algorithm", "token_bucket");
@@ -69,7 +69,7 @@ pub fn in_flight(
         notes.lost("inFlightReq", node.place, format!("{name}: its amount cannot be read"));
         return None;
     };
-    let mut policy = key("inFlightReq", "host", node, notes);
+    let mut policy = key("inFlightReq", "host", node, plan, notes);
     policy.put("algorithm", "concurrency");
     policy.put("limit", amount);
     let policy = plan.policies.add(&format!("{router}-{name}"), node.place, policy);
@@ -79,7 +79,7 @@ pub fn in_flight(
 }
 
 /// The fields of the key.
-fn key(kind: &str, standard: &str, node: &Node, notes: &mut Notes) -> Map {
+fn key(kind: &str, standard: &str, node: &Node, plan: &Plan, notes: &mut Notes) -> Map {
     let criterion = node.get("sourceCriterion");
     let header = criterion.get("requestHeaderName");
     if let Some(name) = header.text() {
@@ -109,7 +109,53 @@ fn key(kind: &str, standard: &str, node: &Node, notes: &mut Notes) -> Map {
             notes.different(kind, own.place, what);
         }
     }
+    let subnet = strategy.get("ipv6Subnet");
+    if let Some(bits) = subnet.text() {
+        let is_set = plan.client.get("ipv6_prefix") == Some(&Value::Word(bits.to_owned()));
+        match is_set {
+            true => {
+                let what = format!("client.ipv6_prefix: {bits}");
+                notes.taken("ipv6Subnet", subnet.place, what);
+            }
+            false => {
+                let what = format!(
+                    "each IPv6 address counts on its own, not each /{bits}: write client.ipv6_prefix, which is for \
+                     all limits by address"
+                );
+                notes.lost("ipv6Subnet", subnet.place, what);
+            }
+        }
+    }
     Map::default().with("key", "ip")
+}
+
+/// How many bits of an IPv6 address count: those that all limits by address say, or all.
+pub fn ipv6_prefix(middlewares: &Node) -> u64 {
+    const ALL: u64 = 128;
+    let mut said: Option<u64> = None;
+    for (_, middleware) in middlewares.fields() {
+        for (kind, node) in middleware.fields() {
+            let criterion = node.get("sourceCriterion");
+            let strategy = criterion.get("ipStrategy");
+            let is_by_address = match &**kind {
+                "rateLimit" => true,
+                "inFlightReq" => !strategy.is_null(),
+                _ => false,
+            };
+            let is_by_other =
+                !criterion.get("requestHeaderName").is_null() || criterion.is("requestHost", false);
+            if !is_by_address || is_by_other {
+                continue;
+            }
+            let bits = strategy.number("ipv6Subnet").filter(|it| (1..=ALL).contains(it));
+            let bits = bits.unwrap_or(ALL);
+            if said.is_some_and(|it| it != bits) {
+                return ALL;
+            }
+            said = Some(bits);
+        }
+    }
+    said.unwrap_or(ALL)
 }
 
 /// The store that routers share.

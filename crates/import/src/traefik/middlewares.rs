@@ -1,5 +1,7 @@
 //! Middlewares of a router: the fields of its routes.
 
+use std::collections::HashSet;
+
 use super::limits::{duration, in_flight, rate};
 use super::table::MIDDLEWARES;
 use crate::nginx::keys::network;
@@ -78,7 +80,15 @@ impl Made {
         fields
     }
 
-    /// The fields before the upstream.
+    /// The fields of a redirect, besides the guards. Others are for an upstream.
+    pub fn fields_of_redirect(&self) -> Map {
+        let mut fields = self.fields();
+        let names = ["response_headers", "authorizer", "cors", "max_body"];
+        fields.0.retain(|(name, _)| names.contains(&&**name));
+        fields
+    }
+
+    /// The fields before the upstream or the redirect.
     pub fn guards(&self) -> Map {
         let mut guards = Map::default();
         if !self.access.is_empty() {
@@ -97,6 +107,8 @@ pub struct Reader<'a> {
     pub all: &'a Node,
     /// The name of the router.
     pub router: &'a str,
+    /// The names of the middlewares that routers have.
+    pub used: &'a mut HashSet<String>,
     /// What is made.
     pub plan: &'a mut Plan,
     /// What is said.
@@ -115,6 +127,7 @@ impl Reader<'_> {
                 self.notes.lost("middlewares", name.place, what);
                 continue;
             }
+            self.used.insert(short.to_owned());
             for (kind, node) in middleware.fields() {
                 if table::survey(MIDDLEWARES, kind, node.place, self.notes) {
                     self.one(kind, short, node, depth, made);

@@ -2,11 +2,14 @@
 //!
 //! Sources: the documentation of Traefik 3, and what 3.7.15 does (scripts/test-import).
 
+mod entry_points;
 mod limits;
 mod middlewares;
 mod rule;
 mod services;
 mod table;
+
+use std::collections::{HashMap, HashSet};
 
 use crate::files::{Files, Place, Unreadable};
 use crate::job::Job;
@@ -16,16 +19,18 @@ use crate::notes::Notes;
 use crate::out::{Map, Value};
 use crate::plan::Plan;
 use crate::secret::is_secret;
+use crate::table::survey_fields;
+use entry_points::EntryPoints;
 use middlewares::{Made, Reader};
 use rule::{Case, PathRule, cases};
 use services::Services;
 
-/// A route before it has its place among the others.
-struct Draft {
+/// A router, with its routes or why it has none.
+struct Outcome<'a> {
+    name: &'a str,
+    router: &'a Node,
     priority: u64,
-    name: String,
-    place: Place,
-    route: Map,
+    routes: Result<Vec<Map>, String>,
 }
 
 /// Reads the files.
@@ -34,15 +39,17 @@ struct Draft {
 /// If one is no YAML, or there is no router.
 pub fn read(files: &Files, _job: &Job, notes: &mut Notes) -> Result<Plan, Unreadable> {
     let mut plan = Plan::default();
+    let mut entry_points = EntryPoints::default();
     let mut http: [Vec<(String, Node)>; 3] = Default::default();
     for source in files.sources() {
         for document in documents(files, source)? {
-            survey(table::FILE, &document, notes);
-            survey(table::HTTP, document.get("http"), notes);
+            survey_fields(table::FILE, &document, notes);
+            survey_fields(table::HTTP, document.get("http"), notes);
             for (list, name) in http.iter_mut().zip(["routers", "services", "middlewares"]) {
                 list.extend(document.at(&["http", name]).fields().iter().cloned());
             }
-            entry_points(document.get("entryPoints"), &mut plan, notes);
+            entry_points.read(document.get("entryPoints"), &mut plan, notes);
+            entry_points::tls(document.get("tls"), notes);
         }
     }
     let [routers, services, middlewares] = http;
@@ -57,64 +64,91 @@ pub fn read(files: &Files, _job: &Job, notes: &mut Notes) -> Result<Plan, Unread
     if plan.listeners.is_empty() {
         plan.listeners.push((Place::default(), Map::default().with("address", "0.0.0.0:80")));
     }
-    // Traefik counts each IPv6 address apart.
-    plan.client.put("ipv6_prefix", 128);
-    let mut drafts = Vec::new();
+    entry_points.trust(&mut plan, notes);
+    // Traefik counts each IPv6 address apart, unless told.
+    plan.client.put("ipv6_prefix", limits::ipv6_prefix(&middlewares));
+    let mut context = Context {
+        routers: &routers,
+        services: &services,
+        middlewares: &middlewares,
+        used: HashSet::new(),
+    };
+    let mut outcomes = Vec::new();
     for (name, router) in &routers {
-        survey(table::ROUTER, router, notes);
-        let place = router.place;
-        let mut context =
-            Context { routers: &routers, services: &services, middlewares: &middlewares };
-        match context.router(name, router, &mut plan, notes) {
-            Ok(routes) => {
-                notes.taken("routers", place, format!("{name}: {} routes", routes.len()));
-                drafts.extend(routes);
-            }
-            Err(why) => notes.lost("routers", place, format!("{name}: {why}")),
+        survey_fields(table::ROUTER, router, notes);
+        let routes = context.router(name, router, &mut plan, notes);
+        outcomes.push(Outcome { name, router, priority: priority(router), routes });
+    }
+    let used = context.used;
+    write(outcomes, &routers, &entry_points, &mut plan, notes);
+    for (name, middleware) in middlewares.fields() {
+        if used.contains(name) || entry_points.middlewares.contains(name) {
+            continue;
+        }
+        for (kind, node) in middleware.fields() {
+            let what = format!("{name}: no route that is taken uses it");
+            notes.needless(kind, node.place, what);
         }
     }
-    drafts.sort_by(|one, other| {
-        (std::cmp::Reverse(one.priority), &one.name)
-            .cmp(&(std::cmp::Reverse(other.priority), &other.name))
-    });
-    plan.routes.extend(drafts.into_iter().map(|it| (it.place, it.route)));
     if plan.routes.is_empty() {
         return Err(files.unreadable(Place::default(), "no router of these files can be taken"));
     }
     Ok(plan)
 }
 
-fn survey(rows: &[crate::table::Row], node: &Node, notes: &mut Notes) {
-    for (name, value) in node.fields() {
-        crate::table::survey(rows, name, value.place, notes);
-    }
+/// Of two routers the one with the longer rule comes first, unless they say it.
+fn priority(router: &Node) -> u64 {
+    let length = u64::try_from(router.str("rule").chars().count()).unwrap_or(u64::MAX);
+    router.number("priority").filter(|it| *it > 0).unwrap_or(length)
 }
 
-fn entry_points(node: &Node, plan: &mut Plan, notes: &mut Notes) {
-    for (name, point) in node.fields() {
-        let address = point.str("address");
-        let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-        let host = address.rsplit_once(':').map_or("", |(host, _)| host);
-        let is_host = host.is_empty() || host.parse::<std::net::Ipv4Addr>().is_ok();
-        let (Some(port), true) = (port, is_host) else {
-            notes.lost("entryPoints", point.place, format!("{name}: its address cannot be read"));
-            continue;
+/// The routes in the order in which Traefik looks at them, and what became of the routers.
+fn write(
+    mut outcomes: Vec<Outcome<'_>>,
+    routers: &[(String, Node)],
+    entry_points: &EntryPoints,
+    plan: &mut Plan,
+    notes: &mut Notes,
+) {
+    outcomes.sort_by_key(|it| (std::cmp::Reverse(it.priority), it.name));
+    let all = entry_points.names(routers);
+    // The routers that are taken, by their rule.
+    let mut known: HashMap<&str, Vec<&Outcome<'_>>> = HashMap::new();
+    for outcome in &outcomes {
+        let place = outcome.router.place;
+        let own = entry_points.of(outcome.router, &all);
+        let earlier = known.entry(outcome.router.str("rule")).or_default();
+        let first = earlier.iter().find(|it| !own.is_subset(&entry_points.of(it.router, &all)));
+        let routes = match (&outcome.routes, first) {
+            (Err(why), _) => Err(why.clone()),
+            (Ok(_), Some(first)) => Err(format!(
+                "{} has its rule at another entry point, and routes do not know the entry point: run a second \
+                 gateway for it",
+                first.name
+            )),
+            (Ok(routes), None) => Ok(routes),
         };
-        let host = if host.is_empty() { "0.0.0.0" } else { host };
-        let address = format!("{host}:{port}");
-        notes.taken("entryPoints", point.place, format!("listener {address}"));
-        let item = Map::default().with("address", address);
-        if !plan.listeners.iter().any(|(_, own)| *own == item) {
-            plan.listeners.push((point.place, item));
-        }
-        let trusted = point.at(&["forwardedHeaders", "trustedIPs"]).texts();
-        if !trusted.is_empty() && plan.client.get("trusted_proxies").is_none() {
-            notes.taken(
-                "forwardedHeaders",
-                point.get("forwardedHeaders").place,
-                "client.trusted_proxies",
+        let field = outcome.router.get("entryPoints");
+        if routes.is_ok() && own.len() < all.len() {
+            let shown: Vec<&str> = own.into_iter().collect();
+            let what = format!(
+                "{}: it is for {} alone; here each route is served at all addresses",
+                outcome.name,
+                shown.join(", ")
             );
-            plan.client.put("trusted_proxies", trusted);
+            let place = if field.is_null() { place } else { field.place };
+            notes.different("entryPoints", place, what);
+        } else if !field.is_null() {
+            notes.needless("entryPoints", field.place, "routes are served at all listeners");
+        }
+        match routes {
+            Ok(routes) => {
+                let what = format!("{}: {} routes", outcome.name, routes.len());
+                notes.taken("routers", place, what);
+                plan.routes.extend(routes.iter().map(|route| (place, route.clone())));
+                earlier.push(outcome);
+            }
+            Err(why) => notes.lost("routers", place, format!("{}: {why}", outcome.name)),
         }
     }
 }
@@ -124,6 +158,8 @@ struct Context<'a> {
     routers: &'a [(String, Node)],
     services: &'a Node,
     middlewares: &'a Node,
+    /// The names of the middlewares that routers have.
+    used: HashSet<String>,
 }
 
 impl Context<'_> {
@@ -133,11 +169,12 @@ impl Context<'_> {
         router: &Node,
         plan: &mut Plan,
         notes: &mut Notes,
-    ) -> Result<Vec<Draft>, String> {
+    ) -> Result<Vec<Map>, String> {
         let rule = router.str("rule");
         let cases = cases(rule)?;
         let mut made = Made::default();
-        let mut reader = Reader { all: self.middlewares, router: name, plan, notes };
+        let mut reader =
+            Reader { all: self.middlewares, router: name, used: &mut self.used, plan, notes };
         reader.add(router.get("middlewares"), 0, &mut made);
         let is_shared = self.routers.iter().any(|(own, it)| own != name && it.str("rule") == rule);
         if made.redirect.is_some() && is_shared {
@@ -149,23 +186,42 @@ impl Context<'_> {
             Some(redirect) => Map::default().with("redirect", redirect.clone()),
             None => Services { all: self.services, plan, notes }.action(router.str("service"))?,
         };
-        // Of two routers the one with the longer rule comes first, unless they say it.
-        let length = u64::try_from(rule.chars().count()).unwrap_or(u64::MAX);
-        let priority = router.number("priority").filter(|it| *it > 0).unwrap_or(length);
-        let mut drafts = Vec::new();
+        let mut routes = Vec::new();
         for case in &cases {
-            let route = route(case, &made, &action, plan)?;
-            drafts.push(Draft { priority, name: name.to_owned(), place: router.place, route });
+            let held = |field: &str, value: &str| description(field, value, name, &cases);
+            routes.push(route(case, &made, &action, held, plan)?);
         }
-        if drafts.is_empty() {
+        if routes.is_empty() {
             return Err("no request has all that its rule demands".to_owned());
         }
-        Ok(drafts)
+        Ok(routes)
     }
 }
 
-/// The route of a case.
-fn route(case: &Case, made: &Made, action: &Map, plan: &mut Plan) -> Result<Map, String> {
+/// What the variable for a value of a router holds. Each value has a variable of its own.
+fn description(field: &str, value: &str, router: &str, cases: &[Case]) -> String {
+    let mut values: Vec<&str> = Vec::new();
+    for (own, other) in cases.iter().flat_map(|it| it.headers.iter().chain(&it.query)) {
+        if own == field && !values.contains(&other.as_str()) {
+            values.push(other);
+        }
+    }
+    match values.iter().position(|it| *it == value) {
+        Some(at) if values.len() > 1 => {
+            format!("value {} of {field} of router {router}", at + 1)
+        }
+        _ => format!("the {field} of router {router}"),
+    }
+}
+
+/// The route of a case. `held` describes what the variable for a field and its value holds.
+fn route(
+    case: &Case,
+    made: &Made,
+    action: &Map,
+    held: impl Fn(&str, &str) -> String,
+    plan: &mut Plan,
+) -> Result<Map, String> {
     let (text, is_exact) = match &case.path {
         Some(PathRule::Exact(path)) => (written(path)?, true),
         Some(PathRule::Prefix(path)) => (written(path)?, false),
@@ -203,7 +259,7 @@ fn route(case: &Case, made: &Made, action: &Map, plan: &mut Plan) -> Result<Map,
         let mut map = Map::default();
         for (name, value) in list {
             match is_secret(name) {
-                true => map.put(name, plan.variable(name, &format!("the {name} of a rule"))),
+                true => map.put(name, plan.variable(name, &held(name, value))),
                 false => map.put(name, value.replace("${", "$${")),
             }
         }
@@ -211,11 +267,12 @@ fn route(case: &Case, made: &Made, action: &Map, plan: &mut Plan) -> Result<Map,
             route.put(section, map);
         }
     }
+    route.0.extend(made.guards().0);
     if made.redirect.is_some() {
         route.0.extend(action.0.clone());
+        route.0.extend(made.fields_of_redirect().0);
         return Ok(route);
     }
-    route.0.extend(made.guards().0);
     let mut rewrite = Map::default();
     if let Some(strip) = strip {
         rewrite.put("strip_prefix", strip);
@@ -246,7 +303,15 @@ mod tests {
 
     #[test]
     fn the_tables_have_each_name_once() {
-        for rows in [table::FILE, table::HTTP, table::ROUTER, table::MIDDLEWARES] {
+        for rows in [
+            table::FILE,
+            table::HTTP,
+            table::ENTRY_POINT,
+            table::ENTRY_POINT_HTTP,
+            table::FORWARDED_HEADERS,
+            table::ROUTER,
+            table::MIDDLEWARES,
+        ] {
             assert!(has_each_name_once(rows));
         }
     }

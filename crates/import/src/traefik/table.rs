@@ -1,4 +1,4 @@
-//! One row for each section of a file, field of a router, and middleware of Traefik.
+//! One row for each section of a file, field of an entry point or a router, and middleware of Traefik.
 
 use crate::table::{Row, harmless, needless, read, severe};
 
@@ -12,7 +12,7 @@ pub const FILE: &[Row] = &[
     read("entryPoints"),
     severe("tcp", "only HTTP is forwarded"),
     severe("udp", "only HTTP is forwarded"),
-    harmless("tls", "write a listener with tls"),
+    read("tls"),
     needless("global", STATIC),
     needless("log", STATIC),
     needless("accessLog", STATIC),
@@ -35,13 +35,45 @@ pub const HTTP: &[Row] = &[
     needless("models", STATIC),
 ];
 
+/// The fields of an entry point.
+pub const ENTRY_POINT: &[Row] = &[
+    read("address"),
+    read("asDefault"),
+    read("forwardedHeaders"),
+    read("http"),
+    severe("proxyProtocol", "see proxy_protocol of a listener, and client.trusted_proxies"),
+    needless("transport", "see listeners[].timeouts"),
+    needless("http2", "see listeners[].http2"),
+    harmless("http3", "HTTP/3 is not served"),
+    needless("udp", "only HTTP is forwarded"),
+    needless("observability", "see telemetry"),
+    needless("reusePort", STATIC),
+    needless("allowACMEByPass", STATIC),
+];
+
+/// The fields of `http` of an entry point.
+pub const ENTRY_POINT_HTTP: &[Row] = &[
+    read("middlewares"),
+    read("redirections"),
+    harmless("tls", "write a listener with tls"),
+    harmless("encodeQuerySemicolons", "queries pass as they are"),
+    needless("maxHeaderBytes", "see listeners[].max_head_size"),
+];
+
+/// The fields of `forwardedHeaders` of an entry point.
+pub const FORWARDED_HEADERS: &[Row] = &[
+    read("insecure"),
+    read("trustedIPs"),
+    harmless("connection", "fields that Connection names are removed"),
+];
+
 /// The fields of a router.
 pub const ROUTER: &[Row] = &[
     read("rule"),
     read("service"),
     read("middlewares"),
     read("priority"),
-    needless("entryPoints", "routes are served at all listeners"),
+    read("entryPoints"),
     needless("ruleSyntax", "both forms are read"),
     needless("observability", "see telemetry"),
     harmless("tls", "write a listener with tls"),
