@@ -3,7 +3,7 @@
 use crate::files::Place;
 use crate::node::Node;
 use crate::notes::Notes;
-use crate::table::{self, Row};
+use crate::table::survey_fields;
 
 use super::table as tables;
 
@@ -20,6 +20,16 @@ pub struct Plugin {
     pub route: Option<String>,
     /// The consumer by name.
     pub consumer: Option<String>,
+    /// The group of consumers by name.
+    pub group: Option<String>,
+}
+
+impl Plugin {
+    /// Its name without a suffix, by which a file tells two instances apart.
+    pub fn kind(&self) -> &str {
+        let name = self.node.str("name");
+        name.split('_').next().unwrap_or(name)
+    }
 }
 
 /// A route with its service.
@@ -58,17 +68,10 @@ fn reference(node: &Node) -> Option<String> {
         .or_else(|| of("id"))
 }
 
-/// Says what becomes of the fields of an entity.
-pub fn survey(rows: &[Row], node: &Node, notes: &mut Notes) {
-    for (name, value) in node.fields() {
-        table::survey(rows, name, value.place, notes);
-    }
-}
-
 impl Entities {
     /// Adds what a document has.
     pub fn add(&mut self, file: &Node, notes: &mut Notes) {
-        survey(tables::FILE, file, notes);
+        survey_fields(tables::FILE, file, notes);
         for node in file.get("services").items() {
             self.service(node, notes);
         }
@@ -76,40 +79,40 @@ impl Entities {
             self.route(node, None, notes);
         }
         for node in file.get("upstreams").items() {
-            survey(tables::UPSTREAM, node, notes);
+            survey_fields(tables::UPSTREAM, node, notes);
             self.upstreams.push(node.clone());
         }
         self.targets.extend(file.get("targets").items().iter().cloned());
         for node in file.get("plugins").items() {
-            self.plugin(node, None, None, None);
+            self.plugin(node, None, None, None, notes);
         }
         for node in file.get("consumers").items() {
             let name = reference(node);
             notes.needless("consumers", node.place, "see client.keys and tollgate key import");
             for plugin in node.get("plugins").items() {
-                self.plugin(plugin, None, None, name.clone());
+                self.plugin(plugin, None, None, name.clone(), notes);
             }
         }
     }
 
     fn service(&mut self, node: &Node, notes: &mut Notes) {
-        survey(tables::SERVICE, node, notes);
+        survey_fields(tables::SERVICE, node, notes);
         let name = reference(node).unwrap_or_else(|| unnamed("service", node.place));
         for route in node.get("routes").items() {
             self.route(route, Some(&name), notes);
         }
         for plugin in node.get("plugins").items() {
-            self.plugin(plugin, Some(name.clone()), None, None);
+            self.plugin(plugin, Some(name.clone()), None, None, notes);
         }
         self.services.push((name, node.clone()));
     }
 
     fn route(&mut self, node: &Node, service: Option<&str>, notes: &mut Notes) {
-        survey(tables::ROUTE, node, notes);
+        survey_fields(tables::ROUTE, node, notes);
         let name = reference(node).unwrap_or_else(|| unnamed("route", node.place));
         let service = service.map(str::to_owned).or_else(|| reference(node.get("service")));
         for plugin in node.get("plugins").items() {
-            self.plugin(plugin, None, Some(name.clone()), None);
+            self.plugin(plugin, None, Some(name.clone()), None, notes);
         }
         self.routes.push(Route { node: node.clone(), name, service });
     }
@@ -120,7 +123,12 @@ impl Entities {
         service: Option<String>,
         route: Option<String>,
         consumer: Option<String>,
+        notes: &mut Notes,
     ) {
+        if node.is("enabled", true) {
+            survey_fields(tables::PLUGIN, node, notes);
+            protocols(node.get("protocols"), notes);
+        }
         let or = |own: Option<String>, name: &str| own.or_else(|| reference(node.get(name)));
         let plugin = Plugin {
             number: self.plugins.len(),
@@ -128,6 +136,7 @@ impl Entities {
             service: or(service, "service"),
             route: or(route, "route"),
             consumer: or(consumer, "consumer"),
+            group: or(None, "consumer_group"),
         };
         self.plugins.push(plugin);
     }
@@ -148,14 +157,13 @@ impl Entities {
             let applies = is_on(&plugin.route, Some(&route.name))
                 && is_on(&plugin.service, route.service.as_ref())
                 && plugin.consumer.is_none()
+                && plugin.group.is_none()
                 && plugin.node.is("enabled", true);
             if !applies {
                 continue;
             }
             let rank = 2 * u8::from(plugin.route.is_some()) + u8::from(plugin.service.is_some());
-            // An instance may have a suffix, by which one file tells two of them apart.
-            let name = plugin.node.str("name");
-            let base = name.split('_').next().unwrap_or(name);
+            let base = plugin.kind();
             match chosen.iter_mut().find(|(own, _, _)| *own == base) {
                 Some(best) if best.1 < rank => *best = (base, rank, plugin),
                 Some(_) => {}
@@ -163,6 +171,18 @@ impl Entities {
             }
         }
         chosen.into_iter().map(|(_, _, plugin)| plugin).collect()
+    }
+}
+
+/// The protocols of the requests that a plugin is for.
+fn protocols(node: &Node, notes: &mut Notes) {
+    let words = node.texts();
+    if words.is_empty() {
+        return;
+    }
+    match words.contains(&"http") && words.contains(&"https") {
+        true => notes.needless("protocols", node.place, "it is for all requests"),
+        false => notes.different("protocols", node.place, "here it is for all requests"),
     }
 }
 
@@ -190,6 +210,8 @@ routes: [{ name: r3 }]
 plugins:
 - { name: rate-limiting, config: { minute: 3 } }
 - { name: rate-limiting, consumer: c, config: { minute: 4 } }
+- { name: rate-limiting, route: r1, consumer_group: g, config: { minute: 5 } }
+- { name: rate-limiting, service: a, consumer_group: { name: g }, config: { minute: 6 } }
 - { name: cors, enabled: false }
 ";
         let files = Files::of_text(text);

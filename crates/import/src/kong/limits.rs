@@ -2,13 +2,13 @@
 //! instance of the plugin is for, which is a route, a service or all routes. So routes of one
 //! instance share its policies.
 
-use super::entities::survey;
 use super::table::{ADVANCED, RATE_LIMITING};
 use crate::files::Place;
 use crate::node::Node;
 use crate::notes::Notes;
 use crate::out::{Map, Value};
 use crate::plan::Plan;
+use crate::table::survey_fields;
 
 /// The periods of `rate-limiting`, and the windows here.
 const PERIODS: [(&str, &str); 6] = [
@@ -40,7 +40,7 @@ impl Limits<'_> {
     /// The policies of an instance of `rate-limiting`.
     pub fn plain(&mut self, plugin: &Node) -> Vec<String> {
         let config = plugin.get("config");
-        survey(RATE_LIMITING, config, self.notes);
+        survey_fields(RATE_LIMITING, config, self.notes);
         let by = config.get("limit_by").text().unwrap_or("consumer");
         let Some(key) = self.key(by, config) else {
             self.whole(plugin, &[], "limit_by ip, consumer, service or header".to_owned());
@@ -78,7 +78,7 @@ impl Limits<'_> {
     /// The policies of an instance of `rate-limiting-advanced`.
     pub fn advanced(&mut self, plugin: &Node) -> Vec<String> {
         let config = plugin.get("config");
-        survey(ADVANCED, config, self.notes);
+        survey_fields(ADVANCED, config, self.notes);
         let by = config.get("identifier").text().unwrap_or("consumer");
         let Some(key) = self.key(by, config) else {
             self.whole(plugin, &[], "an identifier ip, consumer, service or header".to_owned());

@@ -68,7 +68,9 @@ pub fn read(files: &Files, job: &Job, notes: &mut Notes) -> Result<Plan, Unreada
             notes.needless(name, place, "it is not enabled");
         } else if plugin.consumer.is_some() {
             notes.lost(name, place, "it is for one consumer: see plans and overrides of a policy");
-        } else if !notes.knows(name, place) {
+        } else if plugin.group.is_some() {
+            notes.lost(name, place, "it is for one group of consumers: see plans of a policy");
+        } else if !notes.knows(name, place) && !notes.knows(plugin.kind(), place) {
             notes.needless(name, place, "no route has it: another instance is more specific");
         }
     }
@@ -94,6 +96,7 @@ mod tests {
             table::SERVICE,
             table::ROUTE,
             table::UPSTREAM,
+            table::PLUGIN,
             table::PLUGINS,
             table::RATE_LIMITING,
             table::ADVANCED,

@@ -28,7 +28,7 @@ impl Fields {
         let name = node.str("name");
         let place = node.get("name").place;
         let config = node.get("config");
-        let done = match name {
+        let done = match plugin.kind() {
             "ip-restriction" => self.ip_restriction(route, node, plan),
             "cors" => self.cors(config),
             "request-size-limiting" => {

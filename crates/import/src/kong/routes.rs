@@ -73,7 +73,7 @@ impl Reader<'_> {
             let what = "requests without TLS get 426 there; here they are served";
             self.notes.not_taken("protocols", node.get("protocols").place, Loss::Harmless, what);
         }
-        let conditions = self.conditions(node)?;
+        let conditions = self.conditions(own)?;
         let service = own.service.as_deref().and_then(|name| self.entities.service_named(name));
         let fields = self.plugins(own);
         let mut texts = node.get("paths").texts();
@@ -109,7 +109,8 @@ impl Reader<'_> {
     }
 
     /// The conditions besides the path.
-    fn conditions(&mut self, node: &Node) -> Result<Map, String> {
+    fn conditions(&mut self, own: &Route) -> Result<Map, String> {
+        let node = &own.node;
         let mut map = Map::default();
         let mut hosts = Vec::new();
         for host in node.get("hosts").texts() {
@@ -136,9 +137,8 @@ impl Reader<'_> {
                 return Err(format!("the field {name} has a regular expression"));
             }
             let name = name.to_ascii_lowercase();
-            let what = format!("a value of {name} of a route");
             let values: Vec<String> = match is_secret(&name) {
-                true => values.iter().map(|_| self.plan.variable(&name, &what)).take(1).collect(),
+                true => self.secrets(&name, &values, &own.name),
                 false => values.into_iter().map(|it| it.replace("${", "$${")).collect(),
             };
             headers.put(&name, Map::default().with("any", values));
@@ -147,6 +147,19 @@ impl Reader<'_> {
             map.put("headers", headers);
         }
         Ok(map)
+    }
+
+    /// The variables for the values of a field of a route. Each value has one of its own.
+    fn secrets(&mut self, field: &str, values: &[&str], route: &str) -> Vec<String> {
+        let mut variables = Vec::new();
+        for number in 1..=values.len() {
+            let what = match values.len() {
+                1 => format!("the value of {field} of route {route}"),
+                _ => format!("value {number} of {field} of route {route}"),
+            };
+            variables.push(self.plan.variable(field, &what));
+        }
+        variables
     }
 
     /// The path of a route, and how paths are compared.
@@ -169,11 +182,10 @@ impl Reader<'_> {
     fn plugins(&mut self, own: &Route) -> Fields {
         let mut fields = Fields::default();
         let chosen = self.entities.plugins_of(own);
-        let consumer = chosen.iter().find(|it| it.node.str("name") == "key-auth");
+        let consumer = chosen.iter().find(|it| it.kind() == "key-auth");
         let mut policies = Vec::new();
         for plugin in &chosen {
-            let name = plugin.node.str("name");
-            let base = name.split('_').next().unwrap_or(name);
+            let base = plugin.kind();
             if !table::survey(PLUGINS, base, plugin.node.get("name").place, self.notes) {
                 continue;
             }
@@ -258,6 +270,9 @@ impl Reader<'_> {
         let mut map = fields.guards.clone();
         if let Some(action) = &fields.action {
             map.0.extend(action.0.clone());
+            // Changes of requests are for an upstream.
+            let ends = fields.ends.0.iter().filter(|(name, _)| name != "request_headers");
+            map.0.extend(ends.cloned());
             return Ok(map);
         }
         let service = service.ok_or("it has no service that is in these files")?;

@@ -111,6 +111,28 @@ pub const UPSTREAM: &[Row] = &[
     harmless("use_srv_name", "names are looked up by the system"),
 ];
 
+/// The fields of a plugin.
+pub const PLUGIN: &[Row] = &[
+    read("name"),
+    read("config"),
+    read("enabled"),
+    read("service"),
+    read("route"),
+    read("consumer"),
+    read("consumer_group"),
+    read("protocols"),
+    severe("condition", "write a route for the requests that it is for"),
+    severe("partials", "write the configuration in the plugin"),
+    severe("_config", "write the configuration in the plugin"),
+    harmless("ordering", "access rules come before limits"),
+    needless("id", FOR_PEOPLE),
+    needless("tags", FOR_PEOPLE),
+    needless("instance_name", FOR_PEOPLE),
+    needless("created_at", FOR_PEOPLE),
+    needless("updated_at", FOR_PEOPLE),
+    needless("run_on", "there is one gateway"),
+];
+
 /// The plugins.
 pub const PLUGINS: &[Row] = &[
     read("rate-limiting"),
