@@ -217,14 +217,19 @@ pub fn network(text: &str) -> Option<(IpAddr, u8)> {
     (prefix <= most).then_some((address, prefix))
 }
 
-fn contains(wide: (IpAddr, u8), inner: (IpAddr, u8)) -> bool {
-    let bits = |address: IpAddr| match address {
+/// The first bits of an address.
+pub fn leading(address: IpAddr, length: u8) -> u128 {
+    let bits = match address {
         IpAddr::V4(it) => u128::from(it.to_bits()) << 96,
         IpAddr::V6(it) => it.to_bits(),
     };
-    let shift = 128 - u32::from(wide.1);
-    let cut = |address| bits(address).checked_shr(shift).unwrap_or(0);
-    wide.0.is_ipv4() == inner.0.is_ipv4() && wide.1 <= inner.1 && cut(wide.0) == cut(inner.0)
+    bits.checked_shr(128 - u32::from(length)).unwrap_or(0)
+}
+
+fn contains(wide: (IpAddr, u8), inner: (IpAddr, u8)) -> bool {
+    wide.0.is_ipv4() == inner.0.is_ipv4()
+        && wide.1 <= inner.1
+        && leading(wide.0, wide.1) == leading(inner.0, wide.1)
 }
 
 /// The key of one variable.

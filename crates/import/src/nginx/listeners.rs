@@ -1,10 +1,9 @@
-//! Where the servers listen, and whose addresses are believed.
+//! Where the servers listen.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use super::actions::Action;
-use super::keys::network;
 use super::levels::Levels;
 use super::servers::{Server, listens};
 use super::syntax::Directive;
@@ -12,7 +11,6 @@ use crate::files::Files;
 use crate::notes::Notes;
 use crate::out::{Map, Value};
 use crate::plan::Plan;
-use crate::report::Loss;
 
 /// The servers whose routes can be told apart. A route here does not know the listener.
 pub fn served<'s, 'a>(servers: &'s [Server<'a>], notes: &mut Notes) -> Vec<&'s Server<'a>> {
@@ -177,60 +175,4 @@ fn certificates(
         tls.put("min_version", version);
     }
     Some(tls)
-}
-
-/// The section `client`.
-pub fn client(http: &[Directive], plan: &mut Plan, notes: &mut Notes) {
-    // nginx counts each IPv6 address apart.
-    plan.client.put("ipv6_prefix", 128);
-    let servers = http.iter().filter(|it| it.name == "server").flat_map(Directive::inner);
-    let all: Vec<&Directive> = http.iter().chain(servers).collect();
-    let of = |name: &'static str| all.iter().copied().filter(move |it| it.name == name);
-    let mut trusted: Vec<&str> = Vec::new();
-    for it in of("set_real_ip_from") {
-        if network(it.arg(0)).is_none() {
-            notes.not_taken(&it.name, it.place, Loss::Harmless, "it is no network");
-        } else {
-            notes.taken(&it.name, it.place, "client.trusted_proxies");
-            if !trusted.contains(&it.arg(0)) {
-                trusted.push(it.arg(0));
-            }
-        }
-    }
-    let is_proxied = plan.listeners.iter().any(|(_, it)| it.get("proxy_protocol").is_some());
-    if trusted.is_empty() {
-        if is_proxied {
-            let what = "proxy_protocol: set_real_ip_from names no balancer, so only this machine may connect: \
-                        write client.trusted_proxies";
-            let place = plan.listeners.first().map(|(place, _)| *place).unwrap_or_default();
-            notes.lost("listen", place, what);
-            plan.client.put("trusted_proxies", vec!["127.0.0.1"]);
-        }
-        return;
-    }
-    plan.client.put("trusted_proxies", trusted);
-    let header = of("real_ip_header").next_back();
-    let name = header.map_or("X-Real-IP", |it| it.arg(0)).to_ascii_lowercase();
-    let field = match &*name {
-        "proxy_protocol" => None,
-        "x-forwarded-for" => Some("x_forwarded_for".to_owned()),
-        "x-real-ip" => Some("x_real_ip".to_owned()),
-        other => Some(other.to_owned()),
-    };
-    if let Some(it) = header {
-        notes.taken(&it.name, it.place, format!("client.forwarded_header: {name}"));
-    }
-    if let Some(field) = field {
-        plan.client.put("forwarded_header", field);
-    }
-    for it in of("real_ip_recursive") {
-        match it.arg(0) {
-            "on" => notes.taken(&it.name, it.place, "trusted proxies are passed over"),
-            _ => notes.different(
-                &it.name,
-                it.place,
-                "nginx takes the last address; here trusted proxies in the list are passed over",
-            ),
-        }
-    }
 }

@@ -11,6 +11,7 @@ mod levels;
 mod limits;
 mod listeners;
 pub mod locations;
+mod proxies;
 mod routes;
 mod servers;
 mod syntax;
@@ -78,7 +79,7 @@ pub fn read(files: &mut Files, job: &Job, notes: &mut Notes) -> Result<Plan, Unr
     };
     let served = listeners::served(&servers, maker.notes);
     listeners::write(&served, files, &mut maker.plan, maker.notes);
-    listeners::client(&http, &mut maker.plan, maker.notes);
+    proxies::client(&served, &maker.http, &mut maker.plan, maker.notes);
     for (server, hosts) in ordered(&served) {
         maker.notes.taken("server", server.directive.place, "routes");
         maker.server(server, hosts.as_deref());
