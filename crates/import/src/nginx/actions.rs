@@ -112,6 +112,15 @@ impl<'a> Action<'a> {
         Self::Answer { by, fields, difference }
     }
 
+    /// Whether nginx forwards requests of the place, so that it redirects its path without a slash.
+    pub fn forwards(&self) -> bool {
+        match self {
+            Self::Pass { .. } => true,
+            Self::Rest { by: Some(by), .. } => by.name.ends_with("_pass"),
+            _ => false,
+        }
+    }
+
     /// Whether two places send requests to the same server.
     pub fn is_like(&self, other: &Self) -> bool {
         match (self, other) {

@@ -1,5 +1,7 @@
 //! The locations of a server, in the order in which nginx looks at them.
 
+use std::collections::HashMap;
+
 use super::levels::Levels;
 use super::syntax::Directive;
 
@@ -41,6 +43,28 @@ pub fn locations<'a>(levels: &Levels<'a>, server: &'a [Directive]) -> Vec<Locati
     // Stable: of two equal paths the first one counts, and nginx refuses the second.
     found.sort_by_key(|it| (rank(it), std::cmp::Reverse(it.path.len())));
     found
+}
+
+/// For the path of each prefix location, the location that has its requests if they are not its own:
+/// the longest other prefix that it begins with.
+pub fn around<'l, 'a>(all: &'l [Location<'a>]) -> HashMap<&'a str, &'l Location<'a>> {
+    let mut prefixes: Vec<&Location<'_>> =
+        all.iter().filter(|it| it.matches == Match::Prefix).collect();
+    // A prefix of a path is before it, and what is between them has the same prefix.
+    prefixes.sort_by_key(|it| it.path);
+    prefixes.dedup_by_key(|it| it.path);
+    let mut around = HashMap::new();
+    let mut open: Vec<&Location<'_>> = Vec::new();
+    for location in prefixes {
+        while open.last().is_some_and(|it| !location.path.starts_with(it.path)) {
+            open.pop();
+        }
+        if let Some(outer) = open.last() {
+            around.insert(location.path, *outer);
+        }
+        open.push(location);
+    }
+    around
 }
 
 fn collect<'a>(levels: &Levels<'a>, level: &'a [Directive], found: &mut Vec<Location<'a>>) {
@@ -121,6 +145,25 @@ mod tests {
                 (Named, "@n")
             ]
         );
+    }
+
+    #[test]
+    fn the_longest_other_prefix_is_around_a_location() {
+        let text = "location / {} location /a {} location /a/ {} location /a/b/ {} location /a-b/ {} \
+                    location /b/ {} location = /b {} location ~ /a/b {}";
+        let server = parse(&Source { file: 0, text: text.to_owned() }, 0).unwrap();
+        let all = locations(&Levels::default().with(&server), &server);
+        let around = around(&all);
+        for (path, is) in [
+            ("/", None),
+            ("/a", Some("/")),
+            ("/a/", Some("/a")),
+            ("/a/b/", Some("/a/")),
+            ("/a-b/", Some("/a")),
+            ("/b/", Some("/")),
+        ] {
+            assert_eq!(around.get(path).map(|it| it.path), is, "{path}");
+        }
     }
 
     #[test]

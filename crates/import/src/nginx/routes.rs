@@ -1,13 +1,13 @@
 //! The routes of a server.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::access::Access;
 use super::actions::Action;
 use super::fields;
 use super::levels::Levels;
 use super::limits::Limits;
-use super::locations::{Location, Match, locations, path};
+use super::locations::{Location, Match, around, locations, path};
 use super::servers::Server;
 use super::syntax::Directive;
 use super::upstreams::{Target, Upstreams};
@@ -45,6 +45,16 @@ struct Spot<'a, 's> {
     hosts: Option<&'s [String]>,
 }
 
+/// What has the requests that are not those of a location.
+struct Beside<'a, 's> {
+    /// The paths of exact locations.
+    exact: HashSet<&'a str>,
+    /// The locations around prefix locations, by the paths of these.
+    around: HashMap<&'a str, &'s Location<'a>>,
+    /// The server.
+    whole: &'s Spot<'a, 's>,
+}
+
 impl<'a> Maker<'a, '_> {
     /// Adds the routes of a server for these hosts.
     pub fn server(&mut self, server: &Server<'a>, hosts: Option<&[String]>) {
@@ -59,11 +69,11 @@ impl<'a> Maker<'a, '_> {
         let all = locations(&levels, directive.inner());
         let root = all.iter().find(|it| it.matches == Match::Prefix && it.path == "/");
         let root_levels = root.map_or(&levels, |it| &it.levels);
-        let exact: HashSet<&str> =
-            all.iter().filter(|it| it.matches == Match::Exact).map(|it| it.path).collect();
+        let exact = all.iter().filter(|it| it.matches == Match::Exact).map(|it| it.path).collect();
+        let beside = Beside { exact, around: around(&all), whole: &whole };
         for location in &all {
             match location.matches {
-                Match::Exact | Match::Prefix => self.location(location, &exact, root_levels, hosts),
+                Match::Exact | Match::Prefix => self.location(location, &beside),
                 Match::Pattern => self.pattern(location, root_levels),
                 Match::Named => {
                     let what = "no request has it at first: what leads to it is not taken";
@@ -76,13 +86,7 @@ impl<'a> Maker<'a, '_> {
         }
     }
 
-    fn location(
-        &mut self,
-        location: &Location<'a>,
-        exact: &HashSet<&str>,
-        root: &Levels<'a>,
-        hosts: Option<&[String]>,
-    ) {
+    fn location(&mut self, location: &Location<'a>, beside: &Beside<'a, '_>) {
         let Location { directive, path: text, levels, .. } = location;
         let place = directive.place;
         let written = match path(text) {
@@ -93,14 +97,14 @@ impl<'a> Maker<'a, '_> {
             }
         };
         let is_exact = location.matches == Match::Exact;
-        let spot = Spot { levels, directive, location: &written, is_exact, hosts };
+        let spot = Spot { levels, directive, location: &written, is_exact, ..*beside.whole };
         let action = Action::of(levels);
         let mut paths = Vec::new();
         match (is_exact, written.strip_suffix('/')) {
             (true, _) => paths.push(written.clone()),
             (false, Some(bare)) => {
-                if !bare.is_empty() && !exact.contains(bare) {
-                    self.without_slash(bare, &action, &spot, root);
+                if !bare.is_empty() && !beside.exact.contains(text.trim_end_matches('/')) {
+                    self.without_slash(bare, &action, &spot, beside.around.get(text), beside.whole);
                 }
                 paths.push(format!("{written}*"));
             }
@@ -116,16 +120,20 @@ impl<'a> Maker<'a, '_> {
         self.add(&spot, &paths);
     }
 
-    /// The route for `/a` beside that for `/a/*`, which would match it, too. nginx redirects it to a
-    /// proxied location, and looks for another location otherwise.
+    /// The route for `/a` beside that for `/a/*`, which would match it, too. If there is a location `/a`,
+    /// it is the route of that. Otherwise nginx redirects it to a location that forwards, and looks for
+    /// the location around it.
     fn without_slash(
         &mut self,
         bare: &str,
         action: &Action<'a>,
         spot: &Spot<'a, '_>,
-        root: &Levels<'a>,
+        around: Option<&&Location<'a>>,
+        whole: &Spot<'a, '_>,
     ) {
-        if let Action::Pass { .. } | Action::Rest { .. } = action {
+        let outer = around.and_then(|it| Some((it, path(it.path).ok()?)));
+        let has_own = outer.as_ref().is_some_and(|outer| outer.1 == bare);
+        if !has_own && action.forwards() {
             let redirect =
                 Map::default().with("to", format!("{bare}/{{query}}")).with("status", 301);
             let mut route = start(bare, spot.hosts);
@@ -133,8 +141,13 @@ impl<'a> Maker<'a, '_> {
             self.plan.routes.push((spot.directive.place, route));
             return;
         }
-        let outer = Spot { levels: root, location: "/", is_exact: false, ..*spot };
-        self.add(&outer, &[bare]);
+        match outer {
+            Some((outer, path)) => {
+                let Location { directive, levels, .. } = outer;
+                self.add(&Spot { levels, directive, location: &path, ..*whole }, &[bare]);
+            }
+            None => self.add(whole, &[bare]),
+        }
     }
 
     fn pattern(&mut self, location: &Location<'a>, root: &Levels<'a>) {
