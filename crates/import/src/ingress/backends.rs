@@ -48,7 +48,7 @@ impl<'a> Backends<'a> {
             }),
         };
         let balance = own.get("upstream-hash-by").and_then(|(text, place)| {
-            let key = Maps::default().key(text).ok().and_then(|key| key.value);
+            let key = Maps::default().key(text, None).ok().and_then(|key| key.value);
             match key {
                 Some(key) => {
                     notes.different("upstream-hash-by", place, "balance by another hash");

@@ -127,16 +127,21 @@ fn global(base: &str, own: &Annotations<'_>, plan: &mut Plan, notes: &mut Notes)
         number > 0 && ["s", "m", "h", "d"].contains(&unit)
     });
     let key = own.get("global-rate-limit-key").map_or("$remote_addr", |(text, _)| text);
-    let key = Maps::default().key(key);
-    let (Some(count), Some(window), Ok(key)) = (count, window, key) else {
-        notes.lost(name, place, "its number, window or key has no counterpart: write a policy");
+    let key = Maps::default().key(key, None);
+    let parts = ["window", "key", "ignored-cidrs"].map(|part| format!("{name}-{part}"));
+    let why = key.as_ref().err().map_or("its number or window cannot be read", |why| why);
+    let (Some(count), Some(window), Ok(key)) = (count, window, &key) else {
+        notes.lost(name, place, format!("{why}: write a policy"));
+        for part in &parts {
+            if let Some((_, place)) = own.get(part) {
+                notes.needless(part, place, "see global-rate-limit");
+            }
+        }
         return None;
     };
     let limit = format!("{count}/{window}");
-    let mut policy = Map::default().with("key", key.value?);
-    if key.skips {
-        policy.put("missing_key", "skip");
-    }
+    // A request whose key is empty counts by its address, as without "missing_key".
+    let mut policy = Map::default().with("key", key.value.clone().unwrap_or_else(|| "ip".into()));
     policy.put("limit", &*limit);
     let ignored = own.get("global-rate-limit-ignored-cidrs").map(|(text, _)| list(text));
     let ignored: Vec<String> =
@@ -144,15 +149,16 @@ fn global(base: &str, own: &Annotations<'_>, plan: &mut Plan, notes: &mut Notes)
     if !ignored.is_empty() {
         policy.put("exempt", Map::default().with("ips", Value::from(ignored)));
     }
-    for part in ["window", "key", "ignored-cidrs"] {
-        let part = format!("{name}-{part}");
-        if let Some((_, place)) = own.get(&part) {
-            notes.taken(&part, place, "a part of the policy");
+    for part in &parts {
+        if let Some((_, place)) = own.get(part) {
+            notes.taken(part, place, "a part of the policy");
         }
     }
     let policy = plan.policies.add(&format!("{base}-global"), place, policy);
+    let difference = key.difference.as_ref().map(|it| format!("; {it}")).unwrap_or_default();
     let what = format!(
-        "policy {policy:?}, {limit}; pods shared it by memcached, here nodes share it with store.redis"
+        "policy {policy:?}, {limit}; pods shared it by memcached, here nodes share it with \
+         store.redis{difference}"
     );
     notes.different(name, place, what);
     Some(policy)

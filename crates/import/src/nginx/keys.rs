@@ -14,7 +14,7 @@ const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 /// The key of a policy.
 #[derive(Clone, Debug, Default)]
 pub struct Key {
-    /// The key itself.
+    /// The key itself. None if it is always empty, so that no request is counted.
     pub value: Option<Value>,
     /// Whether a request without it is not counted.
     pub skips: bool,
@@ -24,6 +24,13 @@ pub struct Key {
     pub secret: Option<String>,
     /// How it differs.
     pub difference: Option<String>,
+}
+
+impl Key {
+    /// One counter for all requests.
+    fn global() -> Self {
+        Self { value: Some("global".into()), ..Self::default() }
+    }
 }
 
 /// The maps of a configuration by the names of their variables.
@@ -55,33 +62,47 @@ impl<'a> Maps<'a> {
         found
     }
 
-    /// The key of a zone.
+    /// Whether a text has this variable, in itself or by a map.
+    pub fn has_variable(&self, text: &str, variable: &str) -> bool {
+        let is_it = |text: &str| pieces(text).contains(&Piece::Variable(variable));
+        let maps = pieces(text).into_iter().flat_map(|piece| match piece {
+            Piece::Variable(name) => self.directives(name),
+            Piece::Text(_) => Vec::new(),
+        });
+        is_it(text) || maps.flat_map(Directive::inner).any(|entry| is_it(entry.arg(0)))
+    }
+
+    /// The key of a zone, in a server with this `$server_name`. Without one, the variable is no key.
     ///
     /// # Errors
     /// Why there is no such key here.
-    pub fn key(&self, text: &str) -> Result<Key, String> {
-        let all = pieces(text);
-        let names: Vec<&str> = all
-            .iter()
-            .filter_map(|piece| match piece {
-                Piece::Variable(name) => Some(*name),
-                Piece::Text(_) => None,
-            })
-            .collect();
-        match names[..] {
-            [] => Ok(Key { value: Some("global".into()), ..Key::default() }),
+    pub fn key(&self, text: &str, server: Option<&str>) -> Result<Key, String> {
+        let all = known(text, server);
+        let has_text = all.iter().any(|piece| matches!(piece, Piece::Text(_)));
+        match names(&all)[..] {
+            [] if !has_text => Ok(Key::default()),
+            [] => Ok(Key::global()),
             [name] => match self.0.get(name) {
-                Some(map) => self.mapped(map),
-                None => single(name),
+                Some(map) => self.mapped(map, server, has_text),
+                None => single(name, has_text),
             },
-            _ => joined(&names),
+            [..] => joined(&names(&all)),
         }
     }
 
-    fn mapped(&self, map: &'a Directive) -> Result<Key, String> {
+    fn mapped(
+        &self,
+        map: &'a Directive,
+        server: Option<&str>,
+        has_text: bool,
+    ) -> Result<Key, String> {
         let choice = self.choice(map, 0)?;
-        let keys = choice.entries.iter().map(|(_, value)| *value).chain([choice.other]);
-        let mut keys: Vec<&str> = keys.filter(|value| !value.is_empty()).collect();
+        let all = choice.entries.iter().map(|(_, value)| *value).chain([choice.other]);
+        if has_text && all.clone().any(str::is_empty) {
+            let what = "requests that its map gives no key share the key of the text beside it";
+            return Err(format!("{what}: write a policy for them"));
+        }
+        let mut keys: Vec<&str> = all.filter(|value| !value.is_empty()).collect();
         keys.dedup();
         let [first, rest @ ..] = &keys[..] else {
             return Err("its map gives no key".to_owned());
@@ -89,9 +110,11 @@ impl<'a> Maps<'a> {
         if rest.iter().any(|key| key != first) {
             return Err("its map gives several keys: write a policy for each".to_owned());
         }
-        let mut key = match pieces(first)[..] {
-            [Piece::Variable(name)] if !self.0.contains_key(name) => single(name)?,
-            [Piece::Text(_)] => Key { value: Some("global".into()), ..Key::default() },
+        let mut key = match known(first, server)[..] {
+            [Piece::Variable(name)] if !self.0.contains_key(name) => single(name, has_text)?,
+            [Piece::Text(_)] => Key::global(),
+            [] if has_text => Key::global(),
+            [] => Key::default(),
             _ => return Err("its map gives a key of several parts".to_owned()),
         };
         exemptions(&choice, &mut key)?;
@@ -232,16 +255,43 @@ fn contains(wide: (IpAddr, u8), inner: (IpAddr, u8)) -> bool {
         && leading(wide.0, wide.1) == leading(inner.0, wide.1)
 }
 
-/// The key of one variable.
-fn single(name: &str) -> Result<Key, String> {
-    let (word, is_optional) = word(name)?;
-    let difference = match name {
-        "request_uri" => {
-            Some("nginx counts each query apart; here all of a path count together".to_owned())
-        }
-        _ => None,
+/// The pieces of a text, with the name of the server as a text.
+fn known<'t>(text: &'t str, server: Option<&'t str>) -> Vec<Piece<'t>> {
+    let fixed = |piece| match (piece, server) {
+        (Piece::Variable("server_name"), Some(name)) => Piece::Text(name),
+        (piece, _) => piece,
     };
-    Ok(Key { value: Some(word.into()), skips: is_optional, difference, ..Key::default() })
+    let mut all: Vec<Piece<'_>> = pieces(text).into_iter().map(fixed).collect();
+    all.retain(|piece| *piece != Piece::Text(""));
+    all
+}
+
+/// The variables among pieces.
+fn names<'t>(pieces: &[Piece<'t>]) -> Vec<&'t str> {
+    let name = |piece: &Piece<'t>| match piece {
+        Piece::Variable(name) => Some(*name),
+        Piece::Text(_) => None,
+    };
+    pieces.iter().filter_map(name).collect()
+}
+
+/// The key of one variable. With a text beside it the key is never empty: requests without the
+/// variable share a counter.
+fn single(name: &str, has_text: bool) -> Result<Key, String> {
+    let (word, is_optional) = word(name)?;
+    let value = match is_optional && has_text {
+        true => Map::default().with("first", vec![&*word, "global"]).into(),
+        false => Value::from(word),
+    };
+    let difference = without_queries(name).map(str::to_owned);
+    let skips = is_optional && !has_text;
+    Ok(Key { value: Some(value), skips, difference, ..Key::default() })
+}
+
+/// How the key of a variable differs that has the query.
+fn without_queries(name: &str) -> Option<&'static str> {
+    let what = "nginx counts each query apart; here all of a path count together";
+    (name == "request_uri").then_some(what)
 }
 
 /// The key of several variables.
@@ -250,17 +300,15 @@ fn joined(names: &[&str]) -> Result<Key, String> {
     let words = words?;
     let has_optional = words.iter().any(|(_, is_optional)| *is_optional);
     let mut list: Vec<String> = words.into_iter().map(|(word, _)| word).collect();
-    let all = list.len();
     list.sort_unstable();
     list.dedup();
     let words = list.into_iter().map(Value::from).collect();
-    let value = match all {
-        1 => Value::from("ip"),
-        _ => Map::default().with("all", Value::List(words)).into(),
-    };
+    let value = Map::default().with("all", Value::List(words)).into();
     let what = "nginx joins the parts that are there; here a request without one of them counts by \
                 its address";
-    let difference = has_optional.then(|| what.to_owned());
+    let queries = names.iter().find_map(|name| without_queries(name));
+    let differences: Vec<&str> = has_optional.then_some(what).into_iter().chain(queries).collect();
+    let difference = (!differences.is_empty()).then(|| differences.join("; "));
     Ok(Key { value: Some(value), difference, ..Key::default() })
 }
 
@@ -268,7 +316,7 @@ fn joined(names: &[&str]) -> Result<Key, String> {
 fn word(name: &str) -> Result<(String, bool), String> {
     let fixed = match name {
         "binary_remote_addr" | "remote_addr" | "realip_remote_addr" | "proxy_protocol_addr" => "ip",
-        "host" | "http_host" | "server_name" => "host",
+        "host" | "http_host" => "host",
         "uri" | "request_uri" | "document_uri" => "path",
         "request_method" => "method",
         "ssl_client_s_dn" | "ssl_client_s_dn_legacy" => {
@@ -297,7 +345,7 @@ mod tests {
 
     fn key(text: &str, maps: &str) -> Result<String, String> {
         let directives = parse(&Source { file: 0, text: maps.to_owned() }, 0).unwrap();
-        let key = Maps::of(&directives).key(text)?;
+        let key = Maps::of(&directives).key(text, Some("a.example"))?;
         let skips = if key.skips { " skip" } else { "" };
         Ok(format!("{}{skips} {}", flow(&key.value.unwrap()), flow(&key.exempt.into())))
     }
@@ -311,10 +359,42 @@ mod tests {
             ("all", "global {}"),
             ("$binary_remote_addr$uri", "{ all: [ip, path] } {}"),
             ("${host}-$http_x", "{ all: [\"header:x\", host] } {}"),
+            ("v1:$http_x", "{ first: [\"header:x\", global] } {}"),
+            ("v1:$remote_addr", "ip {}"),
+            ("$server_name", "global {}"),
+            ("$server_name$http_x", "{ first: [\"header:x\", global] } {}"),
+            ("$server_name$host$uri", "{ all: [host, path] } {}"),
         ] {
             assert_eq!(key(text, "").unwrap(), is, "{text}");
         }
         assert!(key("$body_bytes_sent", "").is_err());
+        assert!(Maps::default().key("$server_name", None).is_err());
+        for text in ["", "$server_name", "${server_name}${server_name}"] {
+            assert!(Maps::default().key(text, Some("")).unwrap().value.is_none(), "{text}");
+        }
+        let key = Maps::default().key("$server_name$http_x", Some("")).unwrap();
+        assert_eq!(key.value, Some("header:x".into()));
+        assert!(key.skips);
+    }
+
+    #[test]
+    fn a_path_without_its_query_is_a_difference() {
+        for text in ["$request_uri", "$remote_addr$request_uri", "$http_a$request_uri"] {
+            let key = Maps::default().key(text, None).unwrap();
+            assert!(key.difference.unwrap().contains("nginx counts each query apart"), "{text}");
+        }
+        assert_eq!(Maps::default().key("$remote_addr$uri", None).unwrap().difference, None);
+    }
+
+    #[test]
+    fn the_variables_of_a_text_are_found_in_maps() {
+        let maps = "map $a $k { default $b; x $server_name; } map $k $l { default $k; }";
+        let directives = parse(&Source { file: 0, text: maps.to_owned() }, 0).unwrap();
+        let maps = Maps::of(&directives);
+        for text in ["$server_name", "x${server_name}", "$k", "$remote_addr$l"] {
+            assert!(maps.has_variable(text, "server_name"), "{text}");
+        }
+        assert!(!maps.has_variable("$remote_addr$server_names", "server_name"));
     }
 
     #[test]
@@ -329,6 +409,19 @@ mod tests {
             key("$k", method).unwrap(),
             "ip { methods: [GET, HEAD, PUT, PATCH, DELETE, OPTIONS] }"
         );
+    }
+
+    #[test]
+    fn a_text_beside_a_map_leaves_no_exemption() {
+        let all = "map $http_a $k { default $http_x; }";
+        assert_eq!(key("v1:$k", all).unwrap(), "{ first: [\"header:x\", global] } {}");
+        for maps in [
+            "map $http_a $k { default $remote_addr; yes ''; }",
+            "map $request_method $k { default ''; POST $remote_addr; }",
+        ] {
+            assert!(key("$k", maps).is_ok(), "{maps}");
+            assert!(key("v1:$k", maps).is_err(), "{maps}");
+        }
     }
 
     #[test]

@@ -55,6 +55,16 @@ impl<'a> Levels<'a> {
         self.setting(name).is_some_and(|it| it.arg(0) == "on")
     }
 
+    /// `$server_name`: the first name of the server, without the dot before it. It is empty without a
+    /// name.
+    pub fn server_name(&self) -> String {
+        let first = self.nearest("server_name").first().map_or("", |it| it.arg(0));
+        match first.starts_with('~') {
+            true => first.to_owned(),
+            false => first.strip_prefix('.').unwrap_or(first).to_ascii_lowercase(),
+        }
+    }
+
     /// The first directive of this name at the innermost level only.
     pub fn own(&self, name: &str) -> Option<&'a Directive> {
         self.0.last()?.get(name)?.first().map(|(_, directive)| *directive)
@@ -66,6 +76,19 @@ mod tests {
     use super::*;
     use crate::files::Source;
     use crate::nginx::syntax::parse;
+
+    #[test]
+    fn the_name_of_a_server_is_its_first_one() {
+        for (text, is) in [
+            ("server_name .A.example b; server_name c;", "a.example"),
+            ("server_name _;", "_"),
+            ("server_name ~^A;", "~^A"),
+            ("listen 80;", ""),
+        ] {
+            let parsed = parse(&Source { file: 0, text: text.to_owned() }, 0).unwrap();
+            assert_eq!(Levels::default().with(&parsed).with(&[]).server_name(), is, "{text}");
+        }
+    }
 
     #[test]
     fn a_level_with_its_own_drops_those_above() {

@@ -1,11 +1,11 @@
 //! `limit_req` and `limit_conn`: zones to policies.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::keys::{Key, Maps};
 use super::levels::Levels;
 use super::syntax::Directive;
-use super::values::Rate;
+use super::values::{Piece, Rate, pieces};
 use crate::files::Place;
 use crate::notes::Notes;
 use crate::out::Map;
@@ -19,10 +19,30 @@ const MAX_DELAY_MS: u64 = 300_000;
 pub struct Limits<'a> {
     maps: &'a Maps<'a>,
     zones: HashMap<&'a str, &'a Directive>,
-    /// The policies of a zone by their settings.
-    made: HashMap<(String, String), Option<String>>,
-    /// The first settings of a zone.
+    /// The zones with a counter for each server.
+    of_servers: HashSet<&'a str>,
+    /// What was made of a counter by its settings.
+    made: HashMap<(String, String), Made>,
+    /// The first settings of a counter.
     first: HashMap<String, String>,
+}
+
+/// What is made of a limit.
+#[derive(Clone)]
+enum Made {
+    /// The policy with this name.
+    Policy(String),
+    /// Nothing, because nginx counts no request: the key is empty.
+    Uncounted,
+    /// Nothing, because the key has no counterpart.
+    Lost,
+}
+
+/// The counter of a zone.
+struct Counter<'z> {
+    zone: &'z str,
+    /// `$server_name`, if the zone has a counter for each server.
+    server: Option<String>,
 }
 
 impl<'a> Limits<'a> {
@@ -30,9 +50,11 @@ impl<'a> Limits<'a> {
     pub fn new(directives: &'a [Directive], maps: &'a Maps<'a>) -> Self {
         let names = ["limit_req_zone", "limit_conn_zone"];
         let zones = directives.iter().filter(|it| names.contains(&&*it.name));
-        let zones =
+        let zones: HashMap<&str, &Directive> =
             zones.filter_map(|it| Some((it.option("zone")?.split(':').next()?, it))).collect();
-        Self { maps, zones, made: HashMap::new(), first: HashMap::new() }
+        let of_servers = zones.iter().filter(|(_, it)| maps.has_variable(it.arg(0), "server_name"));
+        let of_servers = of_servers.map(|(name, _)| *name).collect();
+        Self { maps, zones, of_servers, made: HashMap::new(), first: HashMap::new() }
     }
 
     /// The names of the policies of a place.
@@ -83,73 +105,87 @@ impl<'a> Limits<'a> {
                 policy.put("mode", "shadow");
             }
         }
+        let server = self.of_servers.contains(zone).then(|| levels.server_name());
+        let counter = Counter { zone, server };
+        let about = Said { text: about, is_different };
+        self.policy_of(limit, &counter, policy, &about, plan, notes)
+    }
+
+    /// The policy of a counter with these fields.
+    fn policy_of(
+        &mut self,
+        limit: &Directive,
+        counter: &Counter<'_>,
+        policy: Map,
+        about: &Said,
+        plan: &mut Plan,
+        notes: &mut Notes,
+    ) -> Option<String> {
         let settings = crate::out::flow(&policy.clone().into());
-        let identity = (format!("{} {zone}", limit.name), settings.clone());
-        if let Some(known) = self.made.get(&identity) {
-            // It is said of each place that has it.
-            self.say(limit, zone, known.as_deref()?, &about, is_different, notes);
-            return known.clone();
+        let zone = counter.zone;
+        let own =
+            format!("{} {zone} {}", limit.name, counter.server.as_deref().unwrap_or_default());
+        let identity = (own.clone(), settings.clone());
+        // It is said of each place that has it.
+        if let Some(made) = self.made.get(&identity) {
+            return say(limit, zone, made, about, notes);
         }
-        let key = match self.key(zone, plan, notes) {
-            Some(key) => key,
-            None => {
-                self.made.insert(identity, None);
-                notes.lost(&limit.name, limit.place, format!("zone {zone}: its key is not taken"));
-                return None;
+        let made = match self.key(counter, plan, notes) {
+            Ok(key) => {
+                let mut whole = key;
+                whole.0.extend(policy.0);
+                let wish = match &counter.server {
+                    Some(server) => format!("{zone}-{server}"),
+                    None => zone.to_owned(),
+                };
+                Made::Policy(plan.policies.add(&wish, limit.place, whole))
             }
+            Err(made) => made,
         };
-        let mut whole = key;
-        whole.0.extend(policy.0);
-        let name = plan.policies.add(zone, limit.place, whole);
-        self.made.insert(identity, Some(name.clone()));
-        self.say(limit, zone, &name, &about, is_different, notes);
-        let first = self.first.entry(format!("{} {zone}", limit.name)).or_insert(settings.clone());
-        if *first != settings {
+        let name = say(limit, zone, &made, about, notes);
+        self.made.insert(identity, made);
+        let first = self.first.entry(own).or_insert(settings.clone());
+        if name.is_some() && *first != settings {
             let what = "the zone has other settings elsewhere: nginx has one counter for both; here \
                         each policy counts alone";
             notes.different(&limit.name, limit.place, what);
         }
-        Some(name)
+        name
     }
 
-    fn say(
-        &self,
-        limit: &Directive,
-        zone: &str,
-        policy: &str,
-        about: &str,
-        is_different: bool,
-        notes: &mut Notes,
-    ) {
-        let what = format!("zone {zone}: policy {policy:?}, {about}");
-        match is_different {
-            true => notes.different(&limit.name, limit.place, what),
-            false => notes.taken(&limit.name, limit.place, what),
-        }
-    }
-
-    /// The fields of the key of a zone.
-    fn key(&self, zone: &str, plan: &mut Plan, notes: &mut Notes) -> Option<Map> {
-        let directive = self.zones.get(zone)?;
+    /// The fields of the key of a counter.
+    fn key(&self, counter: &Counter<'_>, plan: &mut Plan, notes: &mut Notes) -> Result<Map, Made> {
+        let Counter { zone, server } = counter;
+        let directive = self.zones.get(zone).ok_or(Made::Lost)?;
         let name = &*directive.name;
-        let key = match self.maps.key(directive.arg(0)) {
+        let key = match self.maps.key(directive.arg(0), server.as_deref()) {
             Ok(key) => key,
             Err(why) => {
                 notes.lost(name, directive.place, format!("zone {zone}: {why}"));
-                return None;
+                return Err(Made::Lost);
             }
         };
-        let variable = directive.arg(0).trim_start_matches('$');
-        for map in self.maps.directives(variable) {
-            notes.taken(&map.name, map.place, format!("the exemptions of zone {zone}"));
+        for piece in pieces(directive.arg(0)) {
+            let Piece::Variable(variable) = piece else { continue };
+            for map in self.maps.directives(variable) {
+                notes.taken(&map.name, map.place, format!("the exemptions of zone {zone}"));
+            }
         }
         let Key { value, skips, mut exempt, secret, difference } = key;
-        let shown = value.as_ref().map(crate::out::flow).unwrap_or_default();
+        let Some(value) = value else {
+            let what = format!("zone {zone}: nginx counts no request whose key is empty");
+            notes.needless(name, directive.place, what);
+            return Err(Made::Uncounted);
+        };
+        let each = if server.is_some() { ", in a policy for each server" } else { "" };
+        let shown = crate::out::flow(&value);
         match difference {
-            Some(what) => notes.different(name, directive.place, format!("zone {zone}: {what}")),
-            None => notes.taken(name, directive.place, format!("zone {zone}: key {shown}")),
+            Some(what) => {
+                notes.different(name, directive.place, format!("zone {zone}: {what}{each}"));
+            }
+            None => notes.taken(name, directive.place, format!("zone {zone}: key {shown}{each}")),
         }
-        let mut fields = Map::default().with("key", value?);
+        let mut fields = Map::default().with("key", value);
         if skips {
             fields.put("missing_key", "skip");
         }
@@ -161,7 +197,7 @@ impl<'a> Limits<'a> {
         if !exempt.is_empty() {
             fields.put("exempt", exempt);
         }
-        Some(fields)
+        Ok(fields)
     }
 
     fn rate(&self, limit: &Directive, zone: &str) -> Result<Shape, String> {
@@ -208,6 +244,41 @@ impl<'a> Limits<'a> {
         let most = most.ok_or("its number cannot be read")?;
         let fields = Map::default().with("algorithm", "concurrency").with("limit", most);
         Ok(Shape::new(fields, format!("{most} in progress"), false))
+    }
+}
+
+/// What is said of a limit.
+struct Said {
+    text: String,
+    is_different: bool,
+}
+
+/// Says what a limit is here, and returns the name of its policy.
+fn say(
+    limit: &Directive,
+    zone: &str,
+    made: &Made,
+    about: &Said,
+    notes: &mut Notes,
+) -> Option<String> {
+    match made {
+        Made::Policy(name) => {
+            let what = format!("zone {zone}: policy {name:?}, {}", about.text);
+            match about.is_different {
+                true => notes.different(&limit.name, limit.place, what),
+                false => notes.taken(&limit.name, limit.place, what),
+            }
+            Some(name.clone())
+        }
+        Made::Uncounted => {
+            let what = format!("zone {zone}: its key is empty here, so nginx counts no request");
+            notes.needless(&limit.name, limit.place, what);
+            None
+        }
+        Made::Lost => {
+            notes.lost(&limit.name, limit.place, format!("zone {zone}: its key is not taken"));
+            None
+        }
     }
 }
 

@@ -151,7 +151,7 @@ impl<'a> Upstreams<'a> {
                     let what = "nginx hashes the first 24 bits of an IPv4 address; here the whole";
                     notes.different(&it.name, it.place, what);
                 }
-                _ => match self.maps.key(it.arg(0)).map(|key| key.value) {
+                _ => match self.maps.key(it.arg(0), None).map(|key| key.value) {
                     Ok(Some(key)) => {
                         let shown = crate::out::flow(&key);
                         balance = Map::default().with("hash", key).into();
