@@ -22,6 +22,8 @@ const OTHERS: [&str; 13] = [
     "js_content",
     "perl",
 ];
+/// The statuses of a `return` that redirects.
+const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 /// Directives that serve files.
 const FILES: [&str; 5] = ["try_files", "alias", "root", "autoindex", "index"];
 
@@ -59,7 +61,7 @@ impl<'a> Action<'a> {
     pub fn of(levels: &Levels<'a>) -> Self {
         // A `return` of the server comes before any location, and one of a location before all else.
         if let Some(by) = levels.own("return") {
-            return Self::answer(by);
+            return Self::answer(by, &levels.server_name());
         }
         for name in ["proxy_pass", "grpc_pass"] {
             let Some(by) = levels.own(name) else { continue };
@@ -76,19 +78,22 @@ impl<'a> Action<'a> {
         }
     }
 
-    /// The answer of a `return`.
-    pub fn answer(by: &'a Directive) -> Self {
+    /// The answer of a `return` in a server with this `$server_name`.
+    fn answer(by: &'a Directive, server: &str) -> Self {
         let (status, text) = match by.arg(0).parse::<u16>() {
             Ok(status) => (status, by.args.get(1).map(String::as_str)),
             Err(_) => (302, Some(by.arg(0))),
         };
         let not = |why: &str| Self::Rest { by: Some(by), why: why.to_owned() };
-        if let 301 | 302 | 303 | 307 | 308 = status {
-            let Some(to) = text.map(location) else { return not("a redirect has no target") };
+        if REDIRECTS.contains(&status) {
+            let Some(to) = text.map(|text| location(text, server)) else {
+                return not("a redirect has no target");
+            };
             let Ok(to) = to else { return not("the target has variables that are not known here") };
             let redirect = Map::default().with("to", to).with("status", u64::from(status));
             let fields = Map::default().with("redirect", redirect);
-            return Self::Answer { by, fields, difference: None };
+            let difference = text.filter(|it| it.starts_with(NAMED)).map(|_| KEPT);
+            return Self::Answer { by, fields, difference };
         }
         let difference = match status {
             444 => Some("nginx closes the connection; here the answer is 404"),
@@ -136,25 +141,37 @@ impl<'a> Action<'a> {
     }
 }
 
-/// The target of a redirect.
-fn location(text: &str) -> Result<String, ()> {
+/// Whether a `return` redirects. Without a status it does.
+pub fn redirects(by: &Directive) -> bool {
+    by.arg(0).parse::<u16>().map_or(true, |it| REDIRECTS.contains(&it))
+}
+
+/// The beginning of a target with the scheme of the request and the first name of the server.
+const NAMED: &str = "$scheme://$server_name";
+/// How such a target differs.
+const KEPT: &str = "nginx redirects to the first name of the server; here the host is kept, because the \
+                    scheme of the request is not known";
+
+/// The target of a redirect, in a server with this `$server_name`.
+fn location(text: &str, server: &str) -> Result<String, ()> {
     // The scheme of the request is not known here. A target without scheme and host keeps both.
-    let same = ["$scheme://$host", "$scheme://$http_host", "$scheme://$server_name"];
+    let same = ["$scheme://$host", "$scheme://$http_host", NAMED];
     let rest = same.iter().find_map(|prefix| text.strip_prefix(prefix));
     let rest = rest.filter(|rest| rest.starts_with('/') || rest.starts_with('$'));
     let mut to = String::new();
     for piece in pieces(rest.unwrap_or(text)) {
-        push(piece, &mut to)?;
+        push(piece, server, &mut to)?;
     }
     let is_target = ["/", "http://", "https://", "{path}"].iter().any(|it| to.starts_with(it));
     if is_target { Ok(to) } else { Err(()) }
 }
 
-fn push(piece: Piece<'_>, to: &mut String) -> Result<(), ()> {
+fn push(piece: Piece<'_>, server: &str, to: &mut String) -> Result<(), ()> {
     match piece {
         Piece::Text(text) if text.contains(['{', '}']) => return Err(()),
         Piece::Text(text) => to.push_str(text),
-        Piece::Variable("host" | "http_host" | "server_name") => to.push_str("{host}"),
+        Piece::Variable("host" | "http_host") => to.push_str("{host}"),
+        Piece::Variable("server_name") if is_host(server) => to.push_str(server),
         Piece::Variable("request_uri") => to.push_str("{path}{query}"),
         Piece::Variable("uri" | "document_uri") => to.push_str("{path}"),
         Piece::Variable("is_args") => to.push_str("{query}"),
@@ -163,6 +180,12 @@ fn push(piece: Piece<'_>, to: &mut String) -> Result<(), ()> {
         Piece::Variable(_) => return Err(()),
     }
     Ok(())
+}
+
+/// Whether the name of a server can be that of a request.
+fn is_host(name: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
+    !name.is_empty() && name.chars().all(is_letter)
 }
 
 #[cfg(test)]
@@ -174,13 +197,22 @@ mod tests {
         for (text, is) in [
             ("https://$host$request_uri", "https://{host}{path}{query}"),
             ("$scheme://$host/new", "/new"),
+            ("$scheme://$server_name/new", "/new"),
+            ("https://$server_name$uri", "https://a.example{path}"),
             ("/new$is_args$args", "/new{query}"),
             ("https://example.org$uri", "https://example.org{path}"),
         ] {
-            assert_eq!(location(text).as_deref(), Ok(is), "{text}");
+            assert_eq!(location(text, "a.example").as_deref(), Ok(is), "{text}");
         }
-        for text in ["https://$http_x", "$scheme://other/x", "x", "/a{b}", "/a?$args"] {
-            assert_eq!(location(text), Err(()), "{text}");
+        for text in [
+            "https://$http_x",
+            "$scheme://other/x",
+            "x",
+            "/a{b}",
+            "/a?$args",
+            "https://$server_name/",
+        ] {
+            assert_eq!(location(text, "_"), Err(()), "{text}");
         }
     }
 }

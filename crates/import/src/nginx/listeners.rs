@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use super::actions::Action;
+use super::actions::redirects;
 use super::levels::Levels;
 use super::servers::{Server, listens};
 use super::syntax::Directive;
@@ -16,7 +16,7 @@ use crate::plan::Plan;
 pub fn served<'s, 'a>(servers: &'s [Server<'a>], notes: &mut Notes) -> Vec<&'s Server<'a>> {
     let is_redirect = |server: &&Server<'_>| {
         let levels = Levels::default().with(server.directive.inner());
-        matches!(Action::of(&levels), Action::Answer { fields, .. } if fields.get("redirect").is_some())
+        levels.own("return").is_some_and(redirects)
     };
     let all: Vec<&Server<'_>> = servers.iter().collect();
     let (redirects, mains): (Vec<_>, Vec<_>) = all.into_iter().partition(is_redirect);
