@@ -63,13 +63,14 @@ function kind.open(charge, key, now)
   local counter = sub(charge.prefix, 1, 3)
   local log = logs[key .. counter]
   if not log then
+    -- If the key is no hash, this call fails, and no log is left that could be written later.
+    local head = call('HGET', key, counter)
     log = {
       key = key, counter = counter, first = 0, count = 0, gone = {}, pieces = {}, written = {},
       length = charge.length, ended = 0,
     }
     clear(log)
     logs[key .. counter] = log
-    local head = call('HGET', key, counter)
     if head and (#head < HEAD_BYTES or not read_head(log, head)) then
       log.count = 0
       clear(log)

@@ -1,5 +1,6 @@
 //! Logs with many entries: the cost of a call depends on what it adds, not on the log's length.
 
+use redis::ConnectionLike as _;
 use tollgate_core::algorithm::{Algorithm, MAX_LOG_LIMIT, SlidingLog};
 use tollgate_core::time::Span;
 
@@ -226,6 +227,30 @@ fn a_long_log_with_unknown_content_counts_as_empty_or_as_it_reads() {
             assert!(answer.is_ok(), "{answer:?} to {ask:?} of {head:?}");
         }
     }
+}
+
+/// A key with data of another program: each call of its client fails, and only those. The second
+/// one used to be admitted by an empty log, and to break the whole batch when it was written.
+#[test]
+fn foreign_data_under_the_key_of_a_long_log_harms_its_client_only() {
+    let mut server = Server::start();
+    let log = log(100);
+    let body = |client| encoder(1).encode(&[asked(&log, client, 1, Ask::Take(1))], NOW);
+    let mut set = redis::cmd("SET");
+    set.arg(&body(1).keys[0][..]).arg("foreign").exec(&mut server.connection).unwrap();
+    let bodies = [body(1), body(2), body(1), body(2)];
+    // A query would make one error of the whole list.
+    let redis::Value::Array(answers) = server.connection.req_command(&call(&bodies, NOW)).unwrap()
+    else {
+        panic!("the script returns a list");
+    };
+    let is_wrong = |answer: &redis::Value| match answer {
+        redis::Value::ServerError(error) => error.code() == "WRONGTYPE",
+        _ => false,
+    };
+    let wrong: Vec<bool> = answers.iter().map(is_wrong).collect();
+    assert_eq!(wrong, [true, false, true, false], "{answers:?}");
+    assert_eq!(server.remaining(&log, 2, 1, NOW), 98);
 }
 
 /// A lost piece counts as one entry at its end, so that no request is admitted too early.
