@@ -86,7 +86,6 @@ impl StoreError {
                 Refusal::Moved(_) | Refusal::Ask(_) | Refusal::CrossSlot => {
                     OutageCause::ClusterNode
                 }
-                Refusal::TryAgain => OutageCause::ClusterDown,
                 Refusal::Other if text.starts_with("WRONGTYPE") => OutageCause::ForeignData,
                 _ => OutageCause::Refused,
             },
@@ -126,6 +125,11 @@ impl StoreError {
     /// Whether the server has slots, and the keys of the command are in several of them.
     pub(super) const fn is_cross_slot(&self) -> bool {
         matches!(self, Self::Refused(Refusal::CrossSlot, _))
+    }
+
+    /// Whether the slot is moving to another node, and the keys of the call are on both nodes.
+    pub(super) const fn is_try_again(&self) -> bool {
+        matches!(self, Self::Refused(Refusal::TryAgain, _))
     }
 
     /// Whether another node of the cluster would have answered.

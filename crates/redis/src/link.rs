@@ -437,11 +437,16 @@ impl Shared {
         error.outage(self.target.to_string(), &self.live.peek())
     }
 
+    /// Whether the server is a node of a cluster whose map is known.
+    const fn is_in_cluster(&self) -> bool {
+        matches!(self.target, Target::InCluster(..))
+    }
+
     /// An error of the server at the other end.
     fn understood(&self, error: StoreError) -> StoreError {
-        match self.target {
-            Target::InCluster(..) => error,
-            _ => error.outside_of_cluster(),
+        match self.is_in_cluster() {
+            true => error,
+            false => error.outside_of_cluster(),
         }
     }
 
@@ -451,7 +456,9 @@ impl Shared {
             Value::ServerError(error) => Some(redis::RedisError::from(error.clone()).into()),
             _ => None,
         });
-        errors.map(|error| self.understood(error)).find(StoreError::is_of_server)
+        let is_of_slot = |error: &StoreError| self.is_in_cluster() && error.is_try_again();
+        let mut errors = errors.map(|error| self.understood(error)).filter(|it| !is_of_slot(it));
+        errors.find(StoreError::is_of_server)
     }
 }
 

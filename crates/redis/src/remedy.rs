@@ -14,12 +14,20 @@ pub(super) const COMMANDS: &str = "+@connection +role +config|get +script|load +
 /// The remedy of a cause that this file does not know.
 const NO_REMEDY: &str = "see the log of the gateway and of Redis";
 
+/// The remedy for a slot that is moving.
+const MOVING: &str = "wait until its slot has moved to the other node; if the move was interrupted, \
+                      run redis-cli --cluster fix";
+
 impl StoreError {
     /// What an operator learns of this error at `server`.
     pub(super) fn outage(&self, server: impl Into<String>, settings: &RedisSettings) -> Outage {
         let cause = self.cause();
         let said = self.said().unwrap_or_default();
-        Outage::new(&server.into(), cause, said, &remedy(cause, settings))
+        let remedy = match self.is_try_again() {
+            true => MOVING.to_owned(),
+            false => remedy(cause, settings),
+        };
+        Outage::new(&server.into(), cause, said, &remedy)
     }
 }
 

@@ -11,7 +11,7 @@
 use redis::{Cmd, Value, cmd, pipe};
 use tollgate_core::time::monotonic;
 
-use super::failure::{Refusal, StoreError};
+use super::failure::StoreError;
 use super::server_time::ServerTime;
 use super::slots;
 use super::wire::Wire;
@@ -108,7 +108,7 @@ impl TestWrite {
 
     fn check(&self, reply: Value) -> Result<(), StoreError> {
         let Err(failed) = succeeded(reply) else { return Ok(()) };
-        let is_moving = matches!(failed, StoreError::Refused(Refusal::TryAgain, _));
+        let is_moving = failed.is_try_again();
         match self {
             Self::InSlot(_) if is_moving || failed.is_redirection() => Ok(()),
             _ => Err(failed),

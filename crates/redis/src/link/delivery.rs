@@ -34,7 +34,8 @@ impl Shared {
         let by_slot = self.state.borrow().found.has_slots;
         let time_us = self.state.borrow_mut().found.given_time_us();
         let understood = |error| self.understood(error);
-        let manner = Manner { by_slot, time_us };
+        let in_cluster = self.is_in_cluster();
+        let manner = Manner { by_slot, time_us, in_cluster };
         let mut exchange =
             pin!(exchange::run(&mut wire, self.transport, (batch, manner), understood));
         let finished = in_time(self.timeout, exchange.as_mut()).await;

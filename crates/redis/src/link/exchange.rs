@@ -38,6 +38,9 @@ pub(super) struct Manner {
     pub(super) by_slot: bool,
     /// The time that scripts are given, in microseconds since 1970. 0: the server's clock.
     pub(super) time_us: u64,
+    /// Whether the server is a node of a known cluster. Then a slot that is moving is no failure
+    /// of the server, which decides for its other slots.
+    pub(super) in_cluster: bool,
 }
 
 impl BatchResult {
@@ -104,26 +107,40 @@ impl Tally {
         BatchResult { verdict, again, call_errors, is_cross_slot, time }
     }
 
+    /// Whether the error concerns one slot that is moving, and not the server.
+    fn is_of_slot(&self, error: &StoreError) -> bool {
+        self.manner.in_cluster && error.is_try_again()
+    }
+
     fn note(&mut self, error: &StoreError, call: &Call) {
-        if let (StoreError::Refused(Refusal::Other | Refusal::CrossSlot, _), Some(key)) =
-            (error, call.encoded.keys.first())
-        {
+        let is_of_call =
+            matches!(error, StoreError::Refused(Refusal::Other | Refusal::CrossSlot, _));
+        let is_noted = is_of_call || self.is_of_slot(error);
+        if let Some(key) = call.encoded.keys.first().filter(|_| is_noted) {
             self.call_errors.push((error.clone(), key.clone()));
         }
     }
 
-    fn add(&mut self, error: Option<&StoreError>) {
-        match error {
-            Some(error) if !error.is_redirection() && !error.is_cross_slot() => {
-                self.error = Some(error.clone());
-            }
-            _ => self.answered = true,
+    /// The error that counts against the server's health, if there is one. An error of the
+    /// script in one call does not.
+    fn refusal<'a>(&self, answers: &'a [Reply]) -> Option<&'a StoreError> {
+        let errors = answers.iter().filter_map(|answer| answer.as_ref().err());
+        errors.filter(|it| !self.is_of_slot(it)).find(|it| it.is_of_server())
+    }
+
+    fn add(&mut self, error: Option<StoreError>) {
+        let is_of_server = |error: &StoreError| {
+            !error.is_redirection() && !error.is_cross_slot() && !self.is_of_slot(error)
+        };
+        match error.filter(is_of_server) {
+            Some(error) => self.error = Some(error),
+            None => self.answered = true,
         }
     }
 
     /// Ends all calls of a group with this error, or has them sent again.
     fn fail(&mut self, group: Group, error: &StoreError) {
-        self.add(Some(error));
+        self.add(Some(error.clone()));
         let is_lost = matches!(error, StoreError::Lost(_));
         // Nothing was counted, and each call may have one slot.
         let is_split = error.is_cross_slot() && !self.manner.by_slot;
@@ -136,7 +153,7 @@ impl Tally {
             } else if may_repeat && call.answer.may_be_sent_again() {
                 self.again.push(call);
             } else {
-                if error.is_cross_slot() {
+                if error.is_cross_slot() || self.is_of_slot(error) {
                     self.note(error, &call);
                 }
                 call.fail(error, 1);
@@ -198,7 +215,7 @@ async fn send(
                 unknown.push(group);
             }
             Ok(answers) => {
-                tally.add(refusal(&answers));
+                tally.add(tally.refusal(&answers).cloned());
                 for (call, answer) in group.into_iter().zip(answers) {
                     match answer {
                         Ok(answer) => call.answer.send(Ok(answer)),
@@ -260,10 +277,4 @@ fn strings(answer: Value, count: usize) -> Result<Vec<Reply>, StoreError> {
         _ => Err(StoreError::InvalidReply("the list does not hold strings")),
     };
     Ok(items.into_iter().map(string).collect())
-}
-
-/// The error that counts against the server's health, if there is one. An error of the
-/// script in one call does not.
-fn refusal(answers: &[Reply]) -> Option<&StoreError> {
-    answers.iter().filter_map(|answer| answer.as_ref().err()).find(|it| it.is_of_server())
 }

@@ -81,6 +81,35 @@ fn a_refusal_is_reported_with_its_kind_and_counts_as_a_failure() {
     });
 }
 
+/// A slot that is moving refuses calls with several keys, and the other slots of the same server
+/// decide. Such calls used to open the breaker for all slots of the server.
+#[test]
+fn a_slot_that_is_moving_is_no_failure_of_a_node_of_a_cluster() {
+    run(async {
+        let line = "TRYAGAIN Multiple keys request during rehashing of slot";
+        let server = FakeServer::start(Manner::error(line)).await;
+        let target = Target::InCluster(server.address(), 5);
+        let settings = settings(server.topology(), PATIENCE);
+        let link = Link::new(settings, &*ECHO, target, &Outages::default());
+        link.settled().await;
+        for _ in 0..5 {
+            let Err(StoreError::Refused(refusal, _)) = link.ask("k", "b").await else {
+                panic!("the call was not refused");
+            };
+            assert_eq!(refusal, Refusal::TryAgain);
+            tokio::task::yield_now().await;
+        }
+        // The same among the replies of a batch.
+        server.behave(Manner::Bytes(format!("*2\r\n$1\r\na\r\n-{line}\r\n")));
+        let (first, second) = tokio::join!(link.ask("k", "a"), link.ask("k", "b"));
+        assert!(first.is_ok() && second.is_err(), "{first:?}, {second:?}");
+        tokio::task::yield_now().await;
+        let health = link.health();
+        assert_eq!((health.position, health.failed), (Position::Closed, 0), "{health:?}");
+        assert_eq!(health.call_errors.values().sum::<u64>(), 6, "{health:?}");
+    });
+}
+
 /// The error of one reply says nothing about the other calls in the batch.
 #[test]
 fn an_error_in_a_batch_is_that_of_one_call_unless_it_concerns_the_server() {
