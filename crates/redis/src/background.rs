@@ -1,8 +1,11 @@
 //! Calls to the store for which no request waits: corrections, renewals of units in flight,
 //! returns of unspent leases, and reports of what this node has counted.
 
+mod refunds;
+
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use smallvec::SmallVec;
@@ -15,6 +18,7 @@ use tollgate_core::time::{Clock, Timestamp};
 use super::batch::Repeat;
 use super::codec::Encoder;
 use super::deadline::Reply;
+use super::failure::StoreError;
 use super::invalidation::exchange;
 use super::server::Call;
 use super::server::Destination;
@@ -24,6 +28,7 @@ use crate::shared::fallback::{Debt, ServerStatus};
 use crate::shared::in_flight::Renewal;
 use crate::shared::leased::Return;
 use crate::shared::local_plan::{Due, ReportOutcome};
+use crate::shared::refunds::Refund;
 use crate::shared::write_back::Delta;
 use crate::shared::{Ahead, Ask, Asked};
 
@@ -116,22 +121,24 @@ impl RedisStore {
         let node = Arc::clone(&self.node);
         let held = Rc::clone(&self.in_flight);
         let denied = Rc::clone(&self.denied);
+        let clock = self.clock.clone();
         self.background.begin(async move {
-            let answer = servers.call(destination, encoded, Repeat::Never).await;
+            let call = servers.call(destination, encoded, Repeat::Never);
             let asked: SmallVec<[Asked<'_>; 1]> = posted
                 .iter()
                 .map(|&(key, ref algorithm, ask)| Asked { key, algorithm, ask, binding: false })
                 .collect();
-            match answer {
-                Ok(answer) => node.posted(&asked, &answer),
-                // The units stay charged until they expire, which is safe. Units in flight
-                // would not expire while this node renews others, so they are renewed with the
-                // number that is really held.
-                Err(_) => {
-                    let in_flight =
-                        asked.iter().filter(|it| matches!(it.algorithm, Algorithm::Concurrency(_)));
-                    in_flight.for_each(|it| held.borrow_mut().doubt(it.key, it.algorithm));
-                }
+            // Units in flight do not expire while this node renews others, so they are renewed
+            // with the number that is really held.
+            let doubt_flights = || {
+                let in_flight =
+                    asked.iter().filter(|it| matches!(it.algorithm, Algorithm::Concurrency(_)));
+                in_flight.for_each(|it| held.borrow_mut().doubt(it.key, it.algorithm));
+            };
+            let answer = call.final_reply(doubt_flights).await;
+            if let Err(error) = answer.and_then(|answer| node.posted(&asked, &answer)) {
+                doubt_flights();
+                node.post_failed(&asked, &error, &clock);
             }
             for Asked { key, .. } in asked.iter().filter(|it| it.ask.takes_away()) {
                 // The replies to earlier calls may have come meanwhile.
@@ -171,6 +178,7 @@ impl RedisStore {
         let store_now = self.store_time(now);
         self.report_due(encoder, self.node.local.due(store_now), store_now);
         self.report_debts(encoder, now).into_iter().for_each(|debt| self.background.begin(debt));
+        self.send_refunds(encoder, now).into_iter().for_each(|it| self.background.begin(it));
     }
 
     /// The tasks that report debts to servers that are back. A debt is kept until its outcome
@@ -194,7 +202,7 @@ impl RedisStore {
         keys: impl IntoIterator<Item = &'k Key>,
         now: Timestamp,
     ) {
-        if self.node.fallback.owes_nothing() {
+        if self.node.fallback.counters_with_debts() == 0 {
             return;
         }
         let keys =
@@ -314,9 +322,13 @@ impl RedisStore {
     async fn report_rest(self: &Rc<Self>, encoder: &Rc<Encoder>, now: Timestamp) {
         let store_now = self.store_time(now);
         let Due { returns, deltas } = self.node.local.close(store_now);
-        let give = |back: &Return| {
+        let give = async |back: &Return| {
             let asked = Ask::Give { cost: back.units, taken: back.taken };
-            self.call_one(encoder, back.key, &back.algorithm, asked, now)
+            let call = self.call_one(encoder, back.key, &back.algorithm, asked, now);
+            let refund = Refund::of(back.key, &back.algorithm, asked);
+            if let (Err(error), Some(refund)) = (call.await, refund) {
+                self.node.refunds.failed(refund, &error, store_now);
+            }
         };
         for some in returns.chunks(MAX_LAST) {
             join_all(some.iter().map(give)).await;
@@ -330,16 +342,34 @@ impl RedisStore {
         join_all(held.iter().map(release)).await;
         // Late replies are not awaited.
         let patience = self.node.settings.timeout * 2;
-        loop {
-            let debts = self.report_debts(encoder, now);
-            if debts.is_empty() || timeout(patience, join_all(debts)).await.is_err() {
-                break;
-            }
-        }
+        let node = &self.node;
+        let owed = || node.fallback.counters_with_debts();
+        send_all(patience, owed, || self.report_debts(encoder, now)).await;
+        let waiting = || node.refunds.waiting();
+        send_all(patience, waiting, || self.send_refunds(encoder, now)).await;
         let mut deltas = deltas.into_iter().peekable();
         while deltas.peek().is_some() {
             let some = deltas.by_ref().take(MAX_LAST);
-            join_all(some.map(|delta| self.report_delta(encoder, delta, store_now))).await;
+            let reports = some.map(|delta| self.report_delta(encoder, delta, store_now));
+            // A report without a reply in time is recorded as such.
+            let _ = timeout(patience, join_all(reports)).await;
+        }
+    }
+}
+
+/// Makes the calls of `next` until it has no more, or some have no reply within `patience`, or no
+/// fewer are waiting afterwards: a server that refuses each call would be asked for ever.
+async fn send_all<Call: Future<Output = ()>>(
+    patience: Duration,
+    waiting: impl Fn() -> usize,
+    next: impl Fn() -> Vec<Call>,
+) {
+    loop {
+        let before = waiting();
+        let calls = next();
+        let is_last = calls.is_empty();
+        if is_last || timeout(patience, join_all(calls)).await.is_err() || waiting() >= before {
+            return;
         }
     }
 }
@@ -383,11 +413,19 @@ impl NodeState {
 
     /// The accounts learn the states after units were given back. The reply to an earlier call
     /// may have come meanwhile, with a state that still has these units.
-    fn posted(&self, asked: &[Asked<'_>], answer: &[u8]) {
-        let Ok(answered) = self.decode(asked, answer) else { return };
+    fn posted(&self, asked: &[Asked<'_>], answer: &[u8]) -> Result<(), StoreError> {
+        let answered = self.decode(asked, answer)?;
         for (position, asked) in asked.iter().enumerate().filter(|(_, it)| it.ask.takes_away()) {
             self.local.returned(&asked.key, answered.after(asked, position), answered.at);
         }
+        Ok(())
+    }
+
+    /// Keeps the units that the store has certainly not given back, until it is back.
+    fn post_failed(&self, asked: &[Asked<'_>], error: &StoreError, clock: &Clock) {
+        let now = self.local.store_time(clock.now());
+        let refunds = asked.iter().filter_map(|it| Refund::of(it.key, it.algorithm, it.ask));
+        refunds.for_each(|refund| self.refunds.failed(refund, error, now));
     }
 
     /// Records the outcome of a delta in the ledger. A delta in doubt is returned, because a
@@ -408,3 +446,6 @@ impl NodeState {
         self.local.reported(delta, outcome, store_now)
     }
 }
+
+#[cfg(test)]
+mod tests;

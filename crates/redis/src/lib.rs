@@ -61,6 +61,7 @@ mod once;
 mod outages;
 mod overrides;
 mod probe;
+mod refunds;
 mod remedy;
 mod remote;
 mod round;
@@ -76,6 +77,7 @@ mod tasks;
 mod test_write;
 #[cfg(test)]
 mod testing;
+mod throttle;
 mod transport;
 mod url;
 mod wire;

@@ -21,7 +21,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use self::call_errors::{CallErrors, Throttle};
+use self::call_errors::CallErrors;
 pub use self::statistics::Health;
 use tollgate_core::in_time::{catch_up, in_time};
 use tollgate_core::store::CallStatistics;
@@ -38,6 +38,7 @@ use super::outages::{Outages, ServerUse};
 use super::script::Encoded;
 use super::settings::RedisSettings;
 use super::test_write::Found;
+use super::throttle::Throttle;
 use super::transport::AnyTransport;
 use super::wire::Wire;
 use crate::breaker::{Breaker, Change, Position};

@@ -62,7 +62,14 @@ impl RemoteNode for NodeState {
 
     fn losses(&self) -> Losses {
         let [lost_units, forgotten_units] = self.local.losses();
-        Losses { forgiven: self.memory.forgiven(), lost_units, forgotten_units }
+        let [unknown_refunds, dropped_refunds] = self.refunds.units_kept();
+        Losses {
+            forgiven: self.memory.forgiven(),
+            lost_units,
+            forgotten_units,
+            unknown_refunds,
+            dropped_refunds,
+        }
     }
 }
 

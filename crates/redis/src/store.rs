@@ -24,6 +24,7 @@ use super::layout::Layout;
 use super::live_settings::{Latest, LiveSettings};
 use super::membership::{ClusterState, Membership, NodeCount};
 use super::outages::{Outages, ServerUse};
+use super::refunds::SharedRefunds;
 use super::script::Encoded;
 use super::server::{Destination, Servers};
 use super::settings::RedisSettings;
@@ -60,6 +61,7 @@ pub struct NodeState {
     pub(super) secret: Arc<SharedSecret>,
     pub(super) memory: Arc<MemoryStore>,
     pub(super) fallback: Fallback,
+    pub(super) refunds: SharedRefunds,
     /// The settings on which all nodes agree.
     pub(super) cluster_state: watch::Receiver<ClusterState>,
     pub(super) nodes_alive: Arc<NodeCount>,
@@ -104,6 +106,7 @@ impl NodeState {
             secret,
             memory,
             fallback,
+            refunds: SharedRefunds::default(),
             cluster_state,
             nodes_alive: Arc::default(),
             publisher,

@@ -13,6 +13,11 @@ pub struct Losses {
     pub lost_units: u64,
     /// Units that were never reported to the store, because a table was full.
     pub forgotten_units: u64,
+    /// Units that were given back without a reply of the store, so that they may stay charged.
+    pub unknown_refunds: u64,
+    /// Units that were never given back to the store, because too many waited. They stay charged
+    /// until they expire.
+    pub dropped_refunds: u64,
 }
 
 #[cfg(test)]

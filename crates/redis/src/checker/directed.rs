@@ -30,6 +30,8 @@ pub(super) enum Defect {
     Eviction,
     /// A settlement is lost while the store is away.
     LostSettlements,
+    /// Units that are given back while the store is away stay charged.
+    LostRefunds,
     /// What a client had in flight that went away stays taken.
     Departures,
     /// A refund of a token bucket gives back less than was taken.
@@ -42,12 +44,13 @@ pub(super) enum Defect {
 }
 
 /// All of them but that of the memory store, which has no servers.
-pub(super) const ALL: [Defect; 9] = [
+pub(super) const ALL: [Defect; 10] = [
     Defect::FreshLedgers,
     Defect::WriteBackAlone,
     Defect::RepeatedOutages,
     Defect::ForgottenStates,
     Defect::LostSettlements,
+    Defect::LostRefunds,
     Defect::Departures,
     Defect::Refunds,
     Defect::LateAnswers,
@@ -64,6 +67,7 @@ impl Defect {
             Self::RepeatedOutages => repeated_outages(seed, &mut random),
             Self::ForgottenStates => forgotten_states(seed, &mut random),
             Self::LostSettlements => lost_settlements(seed, &mut random),
+            Self::LostRefunds => lost_refunds(seed, &mut random),
             Self::Departures => departures(seed, &mut random),
             Self::Refunds => refunds(seed, &mut random),
             Self::LateAnswers => late_answers(seed, &mut random),
@@ -163,6 +167,16 @@ fn lost_settlements(seed: u64, random: &mut Rng) -> Scenario {
     let counters = vec![Counted::new(0, 1, fixed(10_000, Span::DAY), consistency)];
     let client =
         Client { hold_ms: 600, settling: Settling::Exactly(50), ..Client::new(vec![(0, 10)], 100) };
+    let troubles = outages(random, 2, 1_500_000);
+    Scenario { troubles, ..scenario(seed, random.usize(1..=2), counters, vec![client]) }
+}
+
+fn lost_refunds(seed: u64, random: &mut Rng) -> Scenario {
+    // Nothing is admitted while the server is away: such units stay charged, for another reason.
+    let consistency = consistency(StoreMode::Exact, OnFailure::Deny);
+    let counters = vec![Counted::new(0, 1, fixed(20_000, Span::DAY), consistency)];
+    let client =
+        Client { hold_ms: 600, settling: Settling::Exactly(10), ..Client::new(vec![(0, 50)], 100) };
     let troubles = outages(random, 2, 1_500_000);
     Scenario { troubles, ..scenario(seed, random.usize(1..=2), counters, vec![client]) }
 }

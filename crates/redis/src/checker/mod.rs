@@ -34,6 +34,7 @@
 //! | a settlement that Redis does not hear is owed | a settlement above the reservation is lost | nothing is lost, and nothing counted twice | 326, `LostSettlements`, `LateAnswers` |
 //! | a settlement of what is admitted alone is owed | a settlement above the reservation is lost | nothing is lost, and nothing counted twice | 702, `LostSettlements` |
 //! | what is admitted alone is owed | | nothing is lost, and nothing counted twice | 28, `LostSettlements`, `LateAnswers` |
+//! | units that the store has certainly not given back are given back later | units that are given back in an outage stay charged | nothing is lost, and nothing counted twice | `LostRefunds` |
 //! | an abandoned question gives back its units in flight | clients that leave empty `concurrency` | a client that goes away leaves nothing in flight | 59, `Departures` |
 //! | a refund cancels, and a request over several places is refused without a call | refunds over several places drain a token bucket | what is admitted is counted, and nothing else | `Refunds` |
 //! | a request that is refused elsewhere is given back | | nothing is lost, and nothing counted twice | 20 |

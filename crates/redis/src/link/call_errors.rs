@@ -5,14 +5,13 @@
 //! errors are counted by their causes, and the log has each cause once a minute.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tracing::warn;
 
 use tollgate_core::store::{Outage, OutageCause};
 
-/// How often the log has the same warning of one connection.
-const INTERVAL: Duration = Duration::from_secs(60);
+use super::super::throttle::Throttle;
 
 /// The errors of the calls of one link, by their causes.
 #[derive(Debug, Default)]
@@ -41,21 +40,6 @@ impl CallErrors {
     }
 }
 
-/// Lets a warning pass once a minute.
-#[derive(Debug, Default)]
-pub(super) struct Throttle(Option<Instant>);
-
-impl Throttle {
-    /// Whether the warning passes now.
-    pub(super) fn passes(&mut self, now: Instant) -> bool {
-        let is_recent = self.0.is_some_and(|at| now.saturating_duration_since(at) < INTERVAL);
-        if !is_recent {
-            self.0 = Some(now);
-        }
-        !is_recent
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use tollgate_core::time::monotonic;
@@ -63,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_cause_is_counted_and_passes_once_a_minute() {
+    fn each_cause_is_counted() {
         let mut errors = CallErrors::default();
         let begin = monotonic();
         let error = |cause| Outage::new("r:6379", cause, "", "");
@@ -75,10 +59,5 @@ mod tests {
             (counts[&OutageCause::ForeignData], counts[&OutageCause::Refused], counts.len()),
             (2, 1, 2)
         );
-        let mut throttle = Throttle::default();
-        let passes: Vec<bool> = [0, 59, 60, 61]
-            .map(|seconds| throttle.passes(begin + Duration::from_secs(seconds)))
-            .into();
-        assert_eq!(passes, [true, false, true, false]);
     }
 }

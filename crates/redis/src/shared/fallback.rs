@@ -405,9 +405,9 @@ impl Fallback {
         self.debts.with(|it| it.take(most, now, status))
     }
 
-    /// Whether no counter has a debt. It takes no lock.
-    pub(crate) fn owes_nothing(&self) -> bool {
-        self.debts.are_none()
+    /// The number of counters that have a debt. It takes no lock.
+    pub(crate) fn counters_with_debts(&self) -> usize {
+        self.debts.counters()
     }
 
     /// The debts of these counters, which are reported before the store is asked about them. The

@@ -119,7 +119,8 @@ pub(super) fn conserved(
 
 /// Units that the servers were told to give back.
 fn given_back(journal: &Journal, counted: &Counted) -> u64 {
-    let parts = journal.questions.iter().flat_map(|question| &question.asked);
+    let sent = journal.questions.iter().filter(|question| question.is_sent);
+    let parts = sent.flat_map(|question| &question.asked);
     let given = |ask| match ask {
         Ask::Give { cost, .. } | Ask::Cancel { cost, .. } => cost,
         _ => 0,
@@ -158,7 +159,6 @@ fn doubts(
             let before = question.done_before.iter();
             more += before.map(|&done| journal.outcomes[done].taken[index]).sum::<u64>();
             let is_lost = question.is_sent && question.done.is_none();
-            let is_done = question.done.is_some();
             match part.ask {
                 Ask::Charge(units) if is_lost => less += units,
                 // What `write_back` has admitted, and tells. Of a client that goes away
@@ -170,8 +170,9 @@ fn doubts(
                     }
                     _ => {}
                 },
+                // What was not sent is given back later, by a question of its own.
                 Ask::Give { cost, .. } | Ask::Cancel { cost, .. }
-                    if !is_done || overtakes || may_miss =>
+                    if is_lost || overtakes || may_miss =>
                 {
                     more += cost;
                 }

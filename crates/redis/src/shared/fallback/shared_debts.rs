@@ -23,8 +23,8 @@ impl SharedDebts {
         done
     }
 
-    /// Whether no counter has a debt. It takes no lock.
-    pub(super) fn are_none(&self) -> bool {
-        self.counters.load(Ordering::Relaxed) == 0
+    /// The number of counters that have a debt. It takes no lock.
+    pub(super) fn counters(&self) -> usize {
+        self.counters.load(Ordering::Relaxed)
     }
 }
