@@ -139,14 +139,15 @@ impl Gateway {
             is_trusted: self.is_trusted(client),
             client: client_ip,
         };
+        let filter = &self.filters.requests;
         let clients = self.snapshot.rules.clients();
         if !clients.knows_keys() {
-            return authorizer_question(settings, head, origin);
+            return authorizer_question(settings, head, origin, filter);
         }
         let mut shown = head.clone();
         let is_sent = |name: &_| settings.send.as_ref().is_some_and(|send| send.contains(name));
         clients.replace_key_unless(&mut shown, credential.accepted(), is_sent);
-        authorizer_question(settings, &shown, origin)
+        authorizer_question(settings, &shown, origin, filter)
     }
 
     /// Asks the authorizer, and gives the request the fields of its answer. Returns the response

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use tollgate_core::decision::varying;
 use tollgate_core::request::Fields;
 
+use super::filter::FieldFilter;
 use super::tokens::{has_token, tokens};
 
 /// The field that carries a request's id.
@@ -22,13 +23,18 @@ pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_REQUEST_ID_BYTES: usize = 128;
 
 /// [`strip_hop_by_hop`] for a request, which keeps `TE: trailers`. It also removes the fields
-/// with names that `is_other` selects.
-pub fn strip_request(headers: &mut HeaderMap, is_other: impl Fn(&HeaderName) -> bool) {
+/// with names that `is_other` selects. `Connection` cannot remove a field that belongs to the head
+/// by `filter`: it counts for the gateway, so the backend must see it, too.
+pub fn strip_request(
+    headers: &mut HeaderMap,
+    filter: &FieldFilter,
+    is_other: impl Fn(&HeaderName) -> bool,
+) {
     let Some(names) = names(headers, |name| is_hop_by_hop(name) || is_other(name)) else { return };
     // Read before `TE` is removed.
     let takes_trailers =
         names.contains(&TE) && headers.get_all(TE).iter().any(|value| has_token(value, "trailers"));
-    strip(headers, names);
+    strip(headers, names, |name| filter.keeps_in_head(name));
     if takes_trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
@@ -51,7 +57,7 @@ pub fn write_field(name: &str, value: &[u8], text: &mut Vec<u8>) {
 /// its own on each connection to a next hop.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     if let Some(names) = names(headers, is_hop_by_hop) {
-        strip(headers, names);
+        strip(headers, names, |name| KEPT.contains(name));
     }
 }
 
@@ -65,11 +71,11 @@ fn names(headers: &HeaderMap, is_meant: impl Fn(&HeaderName) -> bool) -> Option<
     Some([first].into_iter().chain(meant).cloned().collect())
 }
 
-/// Removes or normalizes the fields with these names.
-fn strip(headers: &mut HeaderMap, names: Names) {
+/// Removes or normalizes the fields with these names. `Connection` cannot name those that are kept.
+fn strip(headers: &mut HeaderMap, names: Names, is_kept: impl Fn(&HeaderName) -> bool) {
     for name in names {
         match name {
-            CONNECTION => strip_named(headers),
+            CONNECTION => strip_named(headers, &is_kept),
             TRANSFER_ENCODING => normalize_coding(headers),
             name => {
                 headers.remove(name);
@@ -95,12 +101,12 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
         || text.starts_with("proxy-")
 }
 
-/// Fields that stay even if `Connection` names them: without them the next hop would read another
-/// message than the gateway.
+/// Fields that a message keeps even if `Connection` names them: without them the next hop would read
+/// another message than the gateway. A request keeps more, see [`FieldFilter::keeps_in_head`].
 pub const KEPT: [HeaderName; 5] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, X_REQUEST_ID];
 
-/// Removes `Connection` and the fields that it names, except those that are [`KEPT`].
-fn strip_named(headers: &mut HeaderMap) {
+/// Removes `Connection` and the fields that it names, except those that are kept.
+fn strip_named(headers: &mut HeaderMap, is_kept: &impl Fn(&HeaderName) -> bool) {
     let is_plain = |line: &HeaderValue| {
         let line = line.as_bytes();
         line.eq_ignore_ascii_case(b"keep-alive") || line.eq_ignore_ascii_case(b"close")
@@ -112,7 +118,7 @@ fn strip_named(headers: &mut HeaderMap) {
         .filter_map(|line| line.to_str().ok())
         .flat_map(tokens)
         .filter_map(|token| token.parse().ok())
-        .filter(|name| !KEPT.contains(name))
+        .filter(|name| !is_kept(name))
         .collect();
     lines.remove();
     for name in named {
@@ -257,8 +263,29 @@ mod tests {
         headers.insert("x-other", HeaderValue::from_static("1"));
         strip_hop_by_hop(&mut response);
         assert_eq!(response, fields(&[("accept", "*/*")]));
-        strip_request(&mut headers, |name| name == "x-other");
+        strip_request(&mut headers, &FieldFilter::default(), |name| name == "x-other");
         assert_eq!(headers, fields(&[("te", "trailers"), ("accept", "*/*")]));
+    }
+
+    #[test]
+    fn connection_cannot_remove_what_the_gateway_has_read_in_a_request() {
+        let read = HeaderName::from_static("x-api-key");
+        let filter = FieldFilter::new([&read]);
+        let kept = [
+            ("x-api-key", "k"),
+            ("authorization", "Bearer t"),
+            ("cookie", "a=1"),
+            ("content-type", "application/json"),
+            ("x-forwarded-for", "192.0.2.7"),
+            ("traceparent", "00-1"),
+        ];
+        let mut headers = fields(&kept);
+        let names: Vec<&str> = kept.map(|(name, _)| name).to_vec();
+        let named = format!("{}, x-hop, HTTP2-Settings", names.join(", "));
+        headers.insert(CONNECTION, named.parse().expect("a list of names"));
+        headers.extend(fields(&[("x-hop", "1"), ("http2-settings", "AAMAAABk")]));
+        strip_request(&mut headers, &filter, |_| false);
+        assert_eq!(headers, fields(&kept));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Which fields outside of a message's head are passed on: those of trailers and those of
-//! interim responses.
+//! interim responses. And which fields of a head `Connection` cannot remove.
 //!
 //! The gateway reads, writes and edits only fields in heads. A backend or a client may
 //! merge other fields into the head. Therefore a trailer or an interim response loses
@@ -75,6 +75,10 @@ const OF_GATEWAY: [&str; 10] = [
     "x-request-id",
 ];
 
+/// Fields by which the gateway identifies or traces a request. Trailers may have them.
+const OF_REQUEST: [&str; 6] =
+    ["signature", "signature-agent", "signature-input", "traceparent", "tracestate", "user-agent"];
+
 /// Which fields of trailers and of interim responses are passed on, in one
 /// direction on one route.
 #[derive(Clone, Debug, Default)]
@@ -106,6 +110,13 @@ impl FieldFilter {
     /// which only some clients accept in interim responses.
     pub fn interim(&self, fields: HeaderMap) -> HeaderMap {
         self.kept(fields, &[&OF_GATEWAY, &["set-cookie"]])
+    }
+
+    /// Whether a request keeps a field with this name if its `Connection` names it: the gateway reads
+    /// or writes such a field, or it is for all recipients (RFC 9110, section 7.6.1). A client that
+    /// could remove it would be counted by a key that the backend does not see.
+    pub fn keeps_in_head(&self, name: &HeaderName) -> bool {
+        name != "http2-settings" && self.removes(name, &[&OF_HEAD, &OF_GATEWAY, &OF_REQUEST])
     }
 
     fn kept(&self, fields: HeaderMap, lists: &[&[&str]]) -> HeaderMap {

@@ -174,7 +174,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::message::strip_request;
+    use crate::message::{FieldFilter, strip_request};
 
     fn forwarding() -> Forwarding {
         let address = |text: &str| text.parse().expect("an address");
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn fields_of_an_untrusted_peer_are_dropped() {
         let mut headers = spoofed();
-        strip_request(&mut headers, Forwarding::is_claim);
+        strip_request(&mut headers, &FieldFilter::default(), Forwarding::is_claim);
         forwarding().write(&mut headers, false, false);
         assert_eq!(all(&headers, X_FORWARDED_FOR), ["192.0.2.7"]);
         assert_eq!(all(&headers, X_FORWARDED_PROTO), ["http"]);
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn forwarded_is_written_if_configured_and_extends_only_trusted_values() {
         let mut headers = spoofed();
-        strip_request(&mut headers, Forwarding::is_claim);
+        strip_request(&mut headers, &FieldFilter::default(), Forwarding::is_claim);
         forwarding().write(&mut headers, false, true);
         let own = "for=192.0.2.7;proto=http;host=\"api.example.com\"";
         assert_eq!(all(&headers, FORWARDED), [own]);
@@ -260,7 +260,7 @@ mod tests {
                 Forwarding::new((peer, 9).into(), ([10, 0, 0, 1], port).into(), is_encrypted);
             let mut text = Vec::new();
             forwarding.write_lines(host.as_ref(), version, &mut text);
-            strip_request(&mut headers, Forwarding::is_claim);
+            strip_request(&mut headers, &FieldFilter::default(), Forwarding::is_claim);
             let mut read = headers.clone();
             for line in str::from_utf8(&text).unwrap().split_terminator("\r\n") {
                 let (name, value) = line.split_once(": ").expect("a field");

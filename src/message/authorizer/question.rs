@@ -12,7 +12,7 @@ use tollgate_core::digest::Secret;
 use tollgate_core::request::push_address;
 
 use super::{AnswerCacheSettings, AnswerPart, AuthorizerSettings};
-use crate::message::{Forwarding, X_REQUEST_ID, join_cookies, strip_hop_by_hop};
+use crate::message::{FieldFilter, Forwarding, X_REQUEST_ID, join_cookies, strip_request};
 
 pub const X_FORWARDED_METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
 pub const X_FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
@@ -62,9 +62,14 @@ pub struct Question {
     pub protocol: Option<Version>,
 }
 
-/// The question about a request, which is as the client has sent it.
-pub fn question(settings: &AuthorizerSettings, head: &Parts, origin: Origin<'_>) -> Question {
-    let mut fields = sent(settings.send.as_deref(), &head.headers);
+/// The question about a request, which is as the client has sent it. `filter` is that of requests.
+pub fn question(
+    settings: &AuthorizerSettings,
+    head: &Parts,
+    origin: Origin<'_>,
+    filter: &FieldFilter,
+) -> Question {
+    let mut fields = sent(settings.send.as_deref(), &head.headers, filter);
     fields.retain_names(|name| !is_never_sent(name));
     let Origin { forwarding, is_trusted, client } = origin;
     if is_trusted {
@@ -92,11 +97,11 @@ pub fn question(settings: &AuthorizerSettings, head: &Parts, origin: Origin<'_>)
     Question { fields, protocol: None }
 }
 
-/// The fields of the request that are selected.
-fn sent(names: Option<&[HeaderName]>, headers: &HeaderMap) -> HeaderMap {
+/// The fields of the request that are selected. All of them: those that the upstream gets, too.
+fn sent(names: Option<&[HeaderName]>, headers: &HeaderMap, filter: &FieldFilter) -> HeaderMap {
     let Some(names) = names else {
         let mut all = headers.clone();
-        strip_hop_by_hop(&mut all);
+        strip_request(&mut all, filter, |_| false);
         join_cookies(&mut all);
         return all;
     };
@@ -238,7 +243,7 @@ mod tests {
         let peer = SocketAddr::new(CLIENT, 1);
         let forwarding = Forwarding::new(peer, SocketAddr::new(CLIENT, 443), true);
         let origin = Origin { forwarding: &forwarding, is_trusted, client: CLIENT };
-        question(&settings(send), head, origin).fields
+        question(&settings(send), head, origin, &FieldFilter::default()).fields
     }
 
     const CLAIMS: [(&str, &str); 8] = [
@@ -299,7 +304,7 @@ mod tests {
             ("if-none-match", "\"1\""),
             ("range", "bytes=0-1"),
             ("upgrade", "websocket"),
-            ("connection", "upgrade, x-hop"),
+            ("connection", "upgrade, x-hop, authorization"),
             ("x-hop", "1"),
             ("x-other", "1"),
             ("x-request-id", "id-1"),

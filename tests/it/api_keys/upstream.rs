@@ -46,6 +46,11 @@ fn the_key_is_removed_and_the_identity_is_the_gateways() {
             &[&[&*format!("Cookie: s=1; key={key}")], &forged[..]].concat(),
             &mut client,
         ),
+        seen(
+            "/a?b=1",
+            &[&[&*field(&key), "Connection: x-key-id, x-team"], &forged[..]].concat(),
+            &mut client,
+        ),
     ];
     for head in &heads {
         assert!(!head.contains(&key.to_lowercase()[16..]), "{head}");

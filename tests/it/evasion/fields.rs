@@ -53,3 +53,28 @@ fn fields_that_the_gateway_writes_or_a_route_edits_have_no_other_name() {
     assert_eq!(received.fields("x-secret"), [""; 0]);
     assert_eq!((received.fields("client_id"), received.fields("my.field")), (vec!["7"], vec!["1"]));
 }
+
+/// Otherwise a client could count under a new key with each request, which the backend would not see:
+/// it would serve the client without a key.
+#[test]
+fn connection_cannot_remove_a_field_that_a_limit_counts_by() {
+    let origin = Origin::hello();
+    let policy = "key: { first: [api_key, \"header:x-tenant\", ip] }, limit: 9/day";
+    let gateway = Gateway::limiting_with(&origin, policy, "client: { api_key: { cookie: key } }");
+    let read = [
+        "X-Api-Key: k",
+        "X-Tenant: t",
+        "Cookie: session=s",
+        "Authorization: Bearer t",
+        "Traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    ];
+    for field in read {
+        let (name, value) = field.split_once(": ").expect("a field");
+        let named = format!("Connection: keep-alive, {name}, x-hop");
+        assert_eq!(gateway.client().get("/", &[field, &named, "X-Hop: 1"]).status, 200, "{name}");
+        let received = origin.received();
+        let received = received.last().expect("it is forwarded");
+        assert_eq!(received.fields(&name.to_ascii_lowercase()), [value], "{name}");
+        assert_eq!(received.fields("x-hop"), [""; 0], "{name}");
+    }
+}
