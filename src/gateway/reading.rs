@@ -85,6 +85,7 @@ impl Gateway {
         let (content, body) = match read {
             Ok(read) => read,
             Err(failure) => {
+                exchange.allow_origin(&head.headers);
                 recycle(head.headers);
                 return exchange.end(Err(failure), LimitFields::default());
             }

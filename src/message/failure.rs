@@ -155,8 +155,10 @@ pub enum Failure {
     /// The connection to the upstream ended before a response came.
     #[error("the upstream closed the connection before it had answered")]
     UpstreamClosed,
-    /// The upstream supports only HTTP/2, over which the gateway opens no tunnel.
-    #[error("the upstream does not speak HTTP/1.1, over which a WebSocket could be opened")]
+    /// The upstream supports only HTTP/2, over which the gateway opens no tunnel. Or it answers a
+    /// request for a WebSocket with a success that opens none, which a client of HTTP/2 would take
+    /// for an open one (RFC 8441, section 5).
+    #[error("the upstream opens no WebSocket: it speaks no HTTP/1.1, or its status is not 101")]
     UpstreamNoTunnel,
     /// The whole request took longer than its route allows.
     #[error("the request took longer than this route allows")]

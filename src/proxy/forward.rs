@@ -31,10 +31,10 @@ pub async fn forward(
 ) -> Result<Response<ResponseBody>, Failure> {
     let mut retry_state = RetryState::new(upstream, options, &request);
     let wants_tunnel = retry_state.is_for_tunnel();
-    let websocket_key = match wants_tunnel {
-        true => request.headers().get(SEC_WEBSOCKET_KEY).cloned(),
-        false => None,
-    };
+    let wanted = wants_tunnel.then(|| WantedTunnel {
+        key: request.headers().get(SEC_WEBSOCKET_KEY).cloned(),
+        opens_by_success: request.version() == Version::HTTP_2,
+    });
     let mut permit = upstream.shared().permit()?;
     loop {
         let assigned = match upstream.bound() {
@@ -74,7 +74,7 @@ pub async fn forward(
                 }
                 None => {
                     upstream.observe(took.into());
-                    return relay(response, in_flight, options, websocket_key.as_ref());
+                    return relay(response, in_flight, options, wanted.as_ref());
                 }
                 Some(error) => error,
             },
@@ -126,19 +126,31 @@ fn health_verdict(
     }
 }
 
-/// Prepares a response for the client, which asked for a WebSocket if there is a key.
+/// The WebSocket that a request asks for.
+struct WantedTunnel {
+    key: Option<HeaderValue>,
+    /// Whether the client takes any success for an open WebSocket: over HTTP/2 (RFC 8441, section
+    /// 5).
+    opens_by_success: bool,
+}
+
+/// Prepares a response for the client, which may have asked for a WebSocket.
 fn relay(
     response: EndpointResponse,
     in_flight: InFlight,
     options: &ForwardOptions<'_>,
-    websocket_key: Option<&HeaderValue>,
+    wanted: Option<&WantedTunnel>,
 ) -> Result<Response<ResponseBody>, Failure> {
     let EndpointResponse { connection, response, copy } = response;
     if let Some(HeadCopy::Kept(mut request)) = copy.map(|copy| copy.head) {
         recycle(std::mem::take(request.headers_mut()));
     }
     let is_tunnel = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-    let is_wanted = !is_tunnel || accepts_websocket(websocket_key, response.headers());
+    let key = wanted.and_then(|wanted| wanted.key.as_ref());
+    let is_wanted = !is_tunnel || accepts_websocket(key, response.headers());
+    if response.status().is_success() && wanted.is_some_and(|wanted| wanted.opens_by_success) {
+        return Err(Failure::UpstreamNoTunnel);
+    }
     let (mut head, ()) = response.into_parts();
     if !is_wanted
         || has_ambiguous_framing(&head.headers)

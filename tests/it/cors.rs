@@ -100,12 +100,15 @@ fn failures_of_all_parts_can_be_read() {
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          upstreams: {{ away: \"http://{}\" }}\n\
          client: {{ user: {{ jwt: {{ algorithms: [HS256], secret: {} }} }} }}\n\
-         policies: {{ known: {{ key: user, limit: 9/day, missing_key: unauthorized }} }}\n\
+         policies:\n\
+         \x20 known: {{ key: user, limit: 9/day, missing_key: unauthorized }}\n\
+         \x20 read: {{ key: \"json:/user\", limit: 9/day }}\n\
          defaults: {{ {CORS} }}\n\
          routes:\n\
          - {{ path: /away, upstream: away }}\n\
          - {{ path: /token, policies: [known], respond: {{ body: ok }} }}\n\
          - {{ path: /large, upstream: away, max_body: 1B }}\n\
+         - {{ path: /read, policies: [read], read_body: {{ max: 1KiB }}, respond: {{ body: ok }} }}\n\
          - {{ path: /moved, redirect: {{ to: /away }} }}\n\
          - {{ path: /own, respond: {{ body: ok }}, \
               cors: {{ origins: [\"*\"] }} }}\n\
@@ -120,9 +123,12 @@ fn failures_of_all_parts_can_be_read() {
         assert_eq!(response.status, status, "{path}");
         assert_readable(&response);
     }
-    let large = gateway.client().request("POST", "/large", &[APP], b"large");
-    assert_eq!(large.status, 413);
-    assert_readable(&large);
+    for path in ["/large", "/read"] {
+        let fields = [APP, "Content-Type: application/json"];
+        let large = gateway.client().request("POST", path, &fields, &[b' '; 1025]);
+        assert_eq!(large.status, 413, "{path}");
+        assert_readable(&large);
+    }
     let own = ask("/own");
     assert_eq!(joined(&own, "access-control-allow-origin"), "*");
     assert_eq!((own.field("vary"), own.field("access-control-allow-credentials")), (None, None));

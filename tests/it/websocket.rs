@@ -336,4 +336,7 @@ async fn over_http_2_a_backend_without_websockets_opens_none() {
         assert!(origin.received()[1].line().starts_with("GET /chat "));
     };
     LocalSet::new().run_until(speaking).await;
+    let line = &gateway.access_lines(2)[1];
+    assert_eq!(line["outcome"], "upstream_no_tunnel");
+    assert_eq!(line["status"], 502);
 }

@@ -155,6 +155,10 @@ impl Upload {
             Some(mut gatherer) => {
                 let polled = gatherer.poll(cx, |cx| self.poll_incoming(cx));
                 self.gatherer = Some(gatherer);
+                // What was held goes to the upstream although the client has sent nothing more.
+                if polled.is_ready() {
+                    self.progress.mark(false);
+                }
                 polled
             }
         };

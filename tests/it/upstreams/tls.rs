@@ -130,7 +130,8 @@ fn a_handshake_for_a_websocket_ejects_no_endpoint() {
         let key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
         let response = gateway.client().get("/", &[&fields[..], &[key]].concat());
         assert_eq!(response.status, 502);
-        let detail = "the upstream does not speak HTTP/1.1, over which a WebSocket could be opened";
+        let detail =
+            "the upstream opens no WebSocket: it speaks no HTTP/1.1, or its status is not 101";
         assert_eq!(response.json()["detail"], detail);
     }
     assert!(!gateway.log().contains("an endpoint is ejected"), "{}", gateway.log());

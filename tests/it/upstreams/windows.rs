@@ -1,7 +1,8 @@
 //! A client that does not read, or an upload that is not read, blocks only itself, and no
 //! other request on the same connection.
 
-use std::io::Write as _;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
 use std::thread;
 use std::time::Duration;
 
@@ -36,6 +37,32 @@ fn clients_that_do_not_read_do_not_block_others() {
     assert_eq!(other.get("/large/1000000", &[]).body.len(), 1_000_000);
     assert_eq!(backend.connections(), 1, "they share it");
     drop(idle);
+}
+
+/// The pieces of such a body are joined, and wait in the gateway when the window is full.
+#[test]
+fn an_upstream_that_stops_reading_an_upload_in_small_pieces_is_late() {
+    let backend = Backend::start(Speaks::Http2 { max_streams: 100 });
+    let endpoints = [format!("h2c://{}", backend.address())];
+    let gateway = gateway(&endpoints, "", "timeouts: { response: 100ms }");
+    let mut stream = TcpStream::connect(gateway.address()).expect("it accepts");
+    stream.set_read_timeout(Some(PATIENCE)).expect("it has a timeout");
+    let mut sending = stream.try_clone().expect("a second handle");
+    let sender = thread::spawn(move || -> io::Result<()> {
+        sending
+            .write_all(b"POST /never HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+        let chunk = [b"400\r\n".as_slice(), &[b'x'; 0x400], b"\r\n"].concat();
+        loop {
+            sending.write_all(&chunk)?;
+            // The gateway waits for the next piece.
+            thread::sleep(Duration::from_micros(200));
+        }
+    });
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).expect("a response");
+    assert_eq!(&status, b"HTTP/1.1 504");
+    stream.shutdown(Shutdown::Both).expect("it is open");
+    drop(sender.join().expect("the sender"));
 }
 
 /// With more requests than one connection carries.
