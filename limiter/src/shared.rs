@@ -163,6 +163,18 @@ impl SharedLimiter {
         }
     }
 
+    /// Gives back what was charged for a request that is not processed.
+    pub(crate) fn give_back(&self, lease: Lease) {
+        if lease.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
+        match &self.storage {
+            Storage::Memory(memory) => Judge::in_memory(&memory.store).give_back(&lease, now),
+            Storage::Lanes(lanes) => lane_of(lease.spread(), lanes).give_back(lease, now),
+        }
+    }
+
     /// Looks up an API key in the store. None if too many requests wait, or there is no lane.
     #[cfg(all(feature = "keys", feature = "redis"))]
     pub(crate) fn find_key(&self, sought: Sought) -> Option<oneshot::Receiver<Found>> {

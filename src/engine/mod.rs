@@ -272,7 +272,7 @@ impl Engine {
                 known.unwrap_or_else(|| Decision::uncounted(Outcome::Admit))
             }
             Some(refusal) => Box::pin(auth::refuse(limiter, policies, subject, refusal, now)).await,
-            None if route.has_authorizer && !is_preflight => {
+            None if (route.has_authorizer || route.may_delay()) && !is_preflight => {
                 Box::pin(limiter.decide_open(policies, subject, headroom, now)).await
             }
             None => match limiter.memory() {
@@ -376,7 +376,7 @@ impl Engine {
     fn give_back_all(&self, lease: &Lease) -> Timestamp {
         let now = self.clock.now();
         self.deciding.units.given_back(lease);
-        self.deciding.limiter.end_known(lease, &lease.all_cost(0), now);
+        self.deciding.limiter.give_back(lease, now);
         now
     }
 

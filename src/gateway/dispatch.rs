@@ -156,9 +156,13 @@ impl Gateway {
         let waited = exchange.waited().get();
         let deadline = exchange.deadline().or_else(|| self.deadline(route, waited));
         let delayed = self.queue.delay(delay);
-        match deadline {
-            None => delayed.await?,
-            Some(end) => timeout_at(end, delayed).await.map_err(|_| Failure::RequestTimeout)??,
+        let delayed = match deadline {
+            None => delayed.await,
+            Some(end) => timeout_at(end, delayed).await.unwrap_or(Err(Failure::RequestTimeout)),
+        };
+        if let Err(failure) = delayed {
+            exchange.give_back();
+            return Err(failure);
         }
         exchange.waits(delay);
         let Forward { upstream, mut request, expectation, interim, client, mirrored } =
@@ -273,7 +277,7 @@ impl Gateway {
         head: &mut Parts,
     ) -> Result<bool, Failure> {
         let is_trusted = self.is_trusted(client);
-        strip_request(&mut head.headers, |name| {
+        strip_request(&mut head.headers, &self.filters.requests, |name| {
             name == X_RATELIMIT_SOFT.as_str() || (!is_trusted && Forwarding::is_claim(name))
         });
         // A target in absolute form names the host, whatever `Host` says (RFC 9112, section 3.2.2).

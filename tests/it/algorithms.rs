@@ -10,6 +10,7 @@ use crate::support::{Origin, StoreKind, eventually, on_every_store};
 on_every_store!(
     a_queue_delays_early_requests_and_refuses_those_that_would_wait_too_long,
     a_client_that_disconnects_during_a_delay_never_reaches_the_origin,
+    a_request_whose_time_ends_during_its_delay_uses_none_of_its_limits,
     a_log_of_requests_admits_exactly_the_limit,
     a_calendar_hour_begins_when_the_clocks_of_its_zone_show_it,
     a_month_ends_when_the_next_one_begins,
@@ -56,6 +57,29 @@ fn a_client_that_disconnects_during_a_delay_never_reaches_the_origin(store: Stor
     // the origin by now.
     eventually("there is a slot again", || client.get("/", &[]).status == 200);
     assert!(origin.received().iter().all(|request| !request.line().contains("left")));
+}
+
+fn a_request_whose_time_ends_during_its_delay_uses_none_of_its_limits(store: StoreKind) {
+    let gateway = store.start(
+        "listeners: [{ address: \"127.0.0.1:0\" }]\n\
+         policies:\n\
+         \x20 queue: { key: ip, limit: 1/3s, algorithm: leaky_bucket, max_delay: 1m }\n\
+         \x20 few: { key: ip, limit: 2/day, algorithm: fixed_window }\n\
+         routes: [{ path: \"/*\", policies: [queue, few], timeouts: { request: 50ms }, \
+                    respond: { body: ok } }]\n",
+    );
+    let ask = || gateway.client().get("/", &[]).status;
+    assert_eq!(ask(), 200);
+    // For three seconds, requests would be delayed for too long.
+    let mut late = 0;
+    eventually("the queue is empty", || {
+        let status = ask();
+        late += usize::from(status == 504);
+        assert!([200, 504].contains(&status), "{status} after {late} requests were late");
+        status == 200
+    });
+    assert!(late > 0);
+    assert_eq!(ask(), 429, "two were admitted");
 }
 
 fn a_log_of_requests_admits_exactly_the_limit(store: StoreKind) {

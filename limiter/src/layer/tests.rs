@@ -227,12 +227,16 @@ async fn requests_are_delayed_as_a_leaky_bucket_demands_and_the_delayed_are_boun
     assert_eq!((held.status(), passed().as_secs()), (StatusCode::OK, 1));
     assert_eq!(ask(&service, request(&[])).await.status(), StatusCode::TOO_MANY_REQUESTS);
     let (_, mut crowded) = layer(leaky());
-    crowded.limits.delays = Arc::new(Semaphore::new(0));
+    let delays = Arc::new(Semaphore::new(0));
+    crowded.limits.delays = Arc::clone(&delays);
     let crowded = crowded.layer(service_fn(hello));
     assert_eq!(ask(&crowded, request(&[])).await.status(), StatusCode::OK);
     let full = ask(&crowded, request(&[])).await;
     assert_eq!(full.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(full.headers()["retry-after"], "1");
+    delays.add_permits(1);
+    let held = ask(&crowded, request(&[])).await;
+    assert_eq!(held.status(), StatusCode::OK, "its place in the queue was given back");
 }
 
 #[tokio::test]

@@ -243,9 +243,11 @@ impl Decision {
 
 #[cfg(feature = "tower")]
 impl Decision {
-    /// The same decision for a request that is not admitted, because too many are delayed.
+    /// The same decision for a request that is not admitted, because too many are delayed. It uses
+    /// none of its limits.
     pub(crate) fn crowded_out(&mut self) {
-        drop(self.take_lease());
+        self.judged.lease.open_all(&self.judged.reports);
+        self.take_lease().give_back();
         self.judged.outcome = decision::Outcome::Unavailable(tollgate_core::time::Span::SECOND);
     }
 

@@ -60,7 +60,9 @@ impl Lease {
         self.shared().settle(lease, actual.min(2 * MAX_LIMIT));
     }
 
-    /// Gives everything back, as if the request had not been made.
+    /// Gives everything back, as if the request had not been made. Until then other requests find
+    /// less room. Of a bucket, units that have leaked meanwhile can be used once more, but never more
+    /// than were taken.
     ///
     /// ```
     /// # use tollgate_limiter::{Key, Limiter, Policy};
@@ -73,8 +75,9 @@ impl Lease {
     /// # })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
-    pub fn give_back(self) {
-        self.settle(0);
+    pub fn give_back(mut self) {
+        let lease = mem::take(&mut self.lease);
+        self.shared().give_back(lease);
     }
 
     fn shared(&self) -> &SharedLimiter {

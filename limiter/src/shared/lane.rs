@@ -45,6 +45,8 @@ enum Job {
     End(Settlement),
     /// These units are what the request has cost under each policy of the lease.
     Settle(Lease, u64, Timestamp),
+    /// The request is not processed.
+    GiveBack(Lease, Timestamp),
     #[cfg(all(feature = "keys", feature = "redis"))]
     Key(KeyJob),
     /// The store can decide.
@@ -151,6 +153,10 @@ impl Lane {
         let _ = self.jobs.send(Job::Settle(lease, units, now));
     }
 
+    pub(super) fn give_back(&self, lease: Lease, now: Timestamp) {
+        let _ = self.jobs.send(Job::GiveBack(lease, now));
+    }
+
     /// Returns when the store can decide, or when the caller must not wait any longer.
     pub(super) async fn ready(&self) {
         self.answered(Job::Ready).await;
@@ -188,6 +194,7 @@ async fn run(store: &LaneStore, mut jobs: mpsc::UnboundedReceiver<Job>) {
                 Some(Job::Settle(lease, units, now)) => {
                     limiter.end_known(&lease, &lease.all_cost(units), now);
                 }
+                Some(Job::GiveBack(lease, now)) => limiter.give_back(&lease, now),
                 #[cfg(all(feature = "keys", feature = "redis"))]
                 Some(Job::Key(job)) => job.run(keys.as_ref()),
                 Some(Job::Ready(reply)) => {

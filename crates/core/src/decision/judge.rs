@@ -236,6 +236,12 @@ impl<'s> Judge<'s> {
         self.store.correct(&lease.due_for(spent), now);
     }
 
+    /// Gives back what was charged for a request that is not processed, see [`Op::Cancel`].
+    pub fn give_back(self, lease: &Lease, now: Timestamp) {
+        lease.measure(self.store.holding(), now);
+        self.store.correct(&lease.due_back(), now);
+    }
+
     pub(super) fn settle(self, lease: &Lease, ending: &Ending<'_>, now: Timestamp) {
         self.store.correct(&lease.due(ending), now);
     }

@@ -64,4 +64,10 @@ impl RateLimiter {
     pub fn end_known(&self, lease: &Lease, spent: &[u64], now: Timestamp) {
         self.judge().end_known(lease, spent, now);
     }
+
+    /// Gives back what was charged for a request that is not processed. A counter whose units leak
+    /// gets back all of them, see [`Op::Cancel`](crate::algorithm::Op::Cancel).
+    pub fn give_back(&self, lease: &Lease, now: Timestamp) {
+        self.judge().give_back(lease, now);
+    }
 }

@@ -291,6 +291,11 @@ impl Lease {
         due.collect()
     }
 
+    /// The corrections for a request that is not processed.
+    pub(super) fn due_back(&self) -> SmallVec<[Correction<'_>; 1]> {
+        self.debts.iter().map(Debt::cancellation).collect()
+    }
+
     /// The corrections, if the policies have cost these units.
     pub(super) fn due_for(&self, spent: &[u64]) -> SmallVec<[Correction<'_>; 1]> {
         let spent = spent.iter().map(|units| Some(*units)).chain(std::iter::repeat(None));
@@ -306,15 +311,29 @@ impl Debt {
 
     /// The correction, if one is needed.
     fn correction(&self, actual: u64) -> Option<Correction<'_>> {
-        let Self { key, ref algorithm, cost, source, taken, .. } = *self;
+        let Self { ref algorithm, cost, taken, .. } = *self;
         let op = match algorithm {
             Algorithm::Concurrency(_) => Op::Give { cost, taken },
             _ if actual == cost => return None,
             _ => Op::Settle { reserved: cost, actual, taken },
         };
-        let charge =
-            Charge { key, algorithm, cost, binding: false, consistency: self.policy.consistency };
-        Some(Correction { charge, source, op })
+        Some(self.corrected(op))
+    }
+
+    /// The correction for a request that is not processed.
+    fn cancellation(&self) -> Correction<'_> {
+        let Self { ref algorithm, cost, taken, .. } = *self;
+        self.corrected(match algorithm {
+            Algorithm::Concurrency(_) => Op::Give { cost, taken },
+            _ => Op::Cancel { cost, taken },
+        })
+    }
+
+    fn corrected(&self, op: Op) -> Correction<'_> {
+        let Self { key, ref algorithm, cost, source, .. } = *self;
+        let consistency = self.policy.consistency;
+        let charge = Charge { key, algorithm, cost, binding: false, consistency };
+        Correction { charge, source, op }
     }
 
     /// The actual cost in units. Consumes the next of the readings if the cost is metered.

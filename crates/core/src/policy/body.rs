@@ -65,6 +65,9 @@ impl From<ContentValues> for BodyContent {
 pub struct BodyReading<'w> {
     words: &'w BodyWords,
     form: Form<'w>,
+    /// Searches a body of another content type for calls: some backends of JSON-RPC accept them under
+    /// any type.
+    calls: Option<Box<MessageScanner>>,
     bytes: u64,
 }
 
@@ -73,6 +76,8 @@ enum Form<'w> {
     Json(Box<Json<'w>>),
     /// The whole form: a parameter is searched for in all of it.
     Parameters(Vec<u8>),
+    /// Only calls are searched for.
+    Other,
 }
 
 #[derive(Clone, Debug)]
@@ -94,6 +99,8 @@ struct Beside {
 enum Kind {
     Json,
     Parameters,
+    /// A call of gRPC, which is a stream of messages in frames.
+    Grpc,
     Other,
 }
 
@@ -195,9 +202,11 @@ impl BodyWords {
                 Form::Json(Box::new(Json { values, messages, ask }))
             }
             Kind::Parameters if self.words.iter().any(is_form) => Form::Parameters(Vec::new()),
+            Kind::Parameters | Kind::Other if self.counts_calls() => Form::Other,
             _ => return Err(self.all(Ok(None))),
         };
-        Ok(BodyReading { words: self, form, bytes: 0 })
+        let searches = kind != Kind::Json && self.counts_calls();
+        Ok(BodyReading { words: self, form, calls: searches.then(Box::default), bytes: 0 })
     }
 
     /// What the words have in an empty body: nothing.
@@ -215,15 +224,19 @@ impl BodyWords {
         self.words.contains(&ContentWord::AskUsage)
     }
 
+    /// Whether the calls in the body are counted.
+    fn counts_calls(&self) -> bool {
+        self.words.contains(&ContentWord::Calls)
+    }
+
     /// Whether the body is read as messages of JSON-RPC.
     fn reads_messages(&self) -> bool {
-        self.reads_message || self.words.contains(&ContentWord::Calls)
+        self.reads_message || self.counts_calls()
     }
 
     /// The same value for all words: none, or one that cannot be used.
     pub fn all(&self, value: ContentValue) -> ContentValues {
-        let values = self.words.iter().map(|word| (word.clone(), value.clone()));
-        ContentValues::new(values.collect())
+        self.each(|_| value.clone())
     }
 
     /// What the words have in a document.
@@ -252,13 +265,14 @@ impl BodyWords {
                 Some(Err(fault)) => Err((*fault).into()),
                 Some(Ok(_)) | None => Ok(None),
             },
-            ContentWord::Calls => match &beside.messages {
-                Some(Ok(found)) => Ok(Some(found.calls.to_string().into_bytes().into())),
-                Some(Err(fault)) => Err((*fault).into()),
-                None => Ok(None),
-            },
+            ContentWord::Calls => beside.calls(),
             ContentWord::Form(_) => Ok(None),
         };
+        self.each(value)
+    }
+
+    /// The value of each word.
+    fn each(&self, value: impl Fn(&ContentWord) -> ContentValue) -> ContentValues {
         let values = self.words.iter().map(|word| (word.clone(), value(word)));
         ContentValues::new(values.collect())
     }
@@ -269,17 +283,29 @@ impl BodyWords {
     }
 
     /// What the words have in a form.
-    fn in_form(&self, form: &[u8]) -> ContentValues {
+    fn in_form(&self, form: &[u8], beside: &Beside) -> ContentValues {
         let value = |word: &ContentWord| match word {
             ContentWord::Form(name) => match pairs::form(form, name) {
                 Ok(value) if value.len() <= MAX_VALUE_BYTES => Ok(Some((*value).into())),
                 Ok(_) | Err(Lack::Absent) => Ok(None),
                 Err(_) => Err(ContentFault::Parameter),
             },
+            ContentWord::Calls => beside.calls(),
             _ => Ok(None),
         };
-        let values = self.words.iter().map(|word| (word.clone(), value(word)));
-        ContentValues::new(values.collect())
+        self.each(value)
+    }
+}
+
+impl Beside {
+    /// The number of calls. None: the body was not searched for them, or it has another content type
+    /// and is no JSON.
+    fn calls(&self) -> ContentValue {
+        match &self.messages {
+            Some(Ok(found)) => Ok(Some(found.calls.to_string().into_bytes().into())),
+            Some(Err(fault)) => Err((*fault).into()),
+            None => Ok(None),
+        }
     }
 }
 
@@ -304,6 +330,10 @@ impl BodyReading<'_> {
                 }
             }
             Form::Parameters(form) => form.extend_from_slice(chunk),
+            Form::Other => {}
+        }
+        if let Some(calls) = &mut self.calls {
+            calls.read(chunk);
         }
     }
 
@@ -314,9 +344,13 @@ impl BodyReading<'_> {
 
     /// The values and all else, after the body has ended. The request has these fields.
     pub fn end_all(self, headers: &HeaderMap) -> BodyContent {
-        let Self { words, form, bytes } = self;
+        let Self { words, form, calls, bytes } = self;
         let mut size = ContentSize { bytes, ..ContentSize::default() };
-        let mut beside = Beside::default();
+        // A body of another type costs at least one unit, as one that is no JSON does.
+        let at_least_one = |found: Messages| Messages { calls: found.calls.max(1), ..found };
+        let found = calls.map(|calls| calls.end().map(at_least_one));
+        let is_json = |found: &Result<_, _>| !matches!(found, Err(DocumentFault::Invalid));
+        let mut beside = Beside { messages: found.filter(is_json), ask: None };
         let values = match form {
             Form::Json(json) => {
                 beside.messages = json.messages.map(MessageScanner::end);
@@ -334,7 +368,8 @@ impl BodyReading<'_> {
                     }
                 }
             }
-            Form::Parameters(form) => words.in_form(&form),
+            Form::Parameters(form) => words.in_form(&form, &beside),
+            Form::Other => words.in_form(&[], &beside),
         };
         let values = values.with_size(words.measures.then_some(size));
         let message = beside.messages.and_then(|found| found.ok()?.message);
@@ -388,8 +423,7 @@ fn kind_of(headers: &HeaderMap) -> Result<Kind, ContentFault> {
     let mut parts = written.split(';').map(str::trim);
     let essence = parts.next().unwrap_or_default();
     let kind = match essence {
-        // Such a call is a stream of messages in frames.
-        _ if essence.starts_with("application/grpc") => return Ok(Kind::Other),
+        _ if essence.starts_with("application/grpc") => return Ok(Kind::Grpc),
         "application/json" => Kind::Json,
         "application/x-www-form-urlencoded" => Kind::Parameters,
         _ if essence.ends_with("+json") => Kind::Json,

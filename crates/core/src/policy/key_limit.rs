@@ -49,6 +49,10 @@ impl Policy {
     pub fn in_units(&self, limit: KeyLimit) -> Result<Override, ScalarError> {
         match (limit, self.cost.prices()) {
             (KeyLimit::Units(Override::Unlimited), _) => Ok(Override::Unlimited),
+            (KeyLimit::Units(Override::Limited { window: None, .. }), _) if self.is_unlimited => {
+                let message = format!("the policy \"{}\" has no limit, and so no time", self.name);
+                Err(ScalarError::new(message, "write the time, too, like 500/minute"))
+            }
             (KeyLimit::Units(units), None) => Ok(units),
             (KeyLimit::Money { amount, window }, Some(prices)) => {
                 let units = MoneyLimit { amount, per: None }.units(prices.denomination)?;

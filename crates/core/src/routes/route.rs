@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::algorithm::Algorithm;
 use crate::policy::{AccessList, AuthMethod, KeyExpr, Policy, RouteView};
 use crate::request::{PathMatch, PathPattern, RequestView};
 use http::Method;
@@ -88,6 +89,11 @@ impl Route {
             || self.answers_preflights
             || self.methods.is_empty() && self.parts.is_empty();
         hosts && methods && parts && path && preflights
+    }
+
+    /// Whether one of its policies delays requests.
+    pub fn may_delay(&self) -> bool {
+        self.policies.iter().any(|policy| matches!(policy.algorithm, Algorithm::LeakyBucket(_)))
     }
 
     /// The parts of the route that policies use.

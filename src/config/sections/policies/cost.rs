@@ -41,8 +41,9 @@ pub struct RawCost {
     #[schemars(example = &"1KiB")]
     body_bytes: Field<Size>,
     /// One unit for each message of JSON-RPC in the body that has a `method` and an `id`, also in a
-    /// batch. Other messages and requests without a body cost nothing. A body that is not JSON
-    /// costs one unit.
+    /// batch, whatever the content type of the body is. Other messages and requests without a body
+    /// cost nothing. A body that is not JSON, and a call of gRPC, costs one unit, and a body of
+    /// another content type at least one.
     #[schemars(extend("default" = false))]
     #[schemars(example = true)]
     messages: Field<bool>,

@@ -1,7 +1,7 @@
 //! Decisions whose charges may be given back before the response.
 
 use super::*;
-use crate::algorithm::Concurrency;
+use crate::algorithm::{Concurrency, Quota, TokenBucket};
 
 impl Gate {
     /// The lease of an admitted request, which is open for all policies.
@@ -29,8 +29,24 @@ async fn all_that_was_charged_can_be_given_back() {
     assert_eq!(gate.remaining().await, [8, 0]);
     let charged: Vec<_> = lease.charged().map(|(policy, units)| (&*policy.name, units)).collect();
     assert_eq!(charged, [("plain", 1)]);
-    gate.limiter.end_known(&lease, &lease.all_cost(0), Timestamp::from_micros(1));
+    gate.limiter.give_back(&lease, Timestamp::from_micros(1));
     assert_eq!(gate.remaining().await, [9, 1]);
+}
+
+/// Units of a bucket leak while the request waits. The rest of it is not used up by requests that are
+/// not processed.
+#[tokio::test]
+async fn a_bucket_gets_back_what_has_leaked_since() {
+    let minute = Quota::new(60, Span::from_secs(60)).unwrap();
+    let bucket = Algorithm::TokenBucket(TokenBucket::new(minute, 2).unwrap());
+    let gate = Gate::new([Policy::new("bucket", KeyExpr::Global, bucket)]);
+    let first = gate.open().await;
+    let second = gate.open().await;
+    assert_eq!(gate.remaining().await, [0]);
+    let later = Timestamp::from_micros(900_000);
+    gate.limiter.give_back(&first, later);
+    gate.limiter.give_back(&second, later);
+    assert_eq!(gate.remaining().await, [2]);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::policy::tests::{policy_of, with};
-use crate::policy::{KeyFor, Policy};
+use crate::policy::{Cost, KeyFor, Policy};
 use crate::request::Content;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
@@ -75,6 +75,59 @@ fn a_body_is_read_if_its_content_type_is_that_of_the_value() {
     assert_eq!(value("form:a", &[JSON], "a=b"), Ok(None));
     assert_eq!(value("form:a", &[], "a=b"), Ok(None));
     assert_eq!(value("form:a", &[FORM], "x=y&a=b+c"), some("b+c"));
+}
+
+/// Some backends of JSON-RPC read a body whatever its type is.
+#[test]
+fn calls_are_counted_under_each_content_type_but_that_of_grpc() {
+    let policy = Policy { cost: Cost::Calls, ..policy_of(KeyExpr::Ip) };
+    let words = BodyWords::of_policies([&policy].into_iter()).expect("words of a body");
+    let calls = |content_type: &str, body: &str| {
+        let headers = headers(&[("content-type", content_type)]);
+        let values = match words.begin(&headers) {
+            Ok(mut reading) => {
+                reading.read(body.as_bytes());
+                reading.end(&headers)
+            }
+            Err(values) => values,
+        };
+        let found = values.get(&ContentWord::Calls)?;
+        Ok(found.map(|found| String::from_utf8_lossy(found).into_owned()))
+    };
+    let batch = r#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#;
+    for content_type in [
+        "application/json",
+        "application/json-rpc",
+        "application/jsonrequest",
+        "application/x-www-form-urlencoded",
+        "text/plain",
+    ] {
+        assert_eq!(calls(content_type, batch), some("2"), "{content_type}");
+        let twice = r#"{"id":1,"method":"a","id":2}"#;
+        assert_eq!(calls(content_type, twice), Err(ContentFault::Twice), "{content_type}");
+    }
+    assert_eq!(calls("application/grpc+json", batch), Ok(None));
+    assert_eq!(calls("application/json", "a=1"), Err(ContentFault::Invalid));
+    for content_type in ["text/plain", "application/x-www-form-urlencoded"] {
+        assert_eq!(calls(content_type, "a=1"), Ok(None), "{content_type}: it is no JSON");
+    }
+}
+
+#[test]
+fn a_form_and_the_calls_in_it_are_both_read() {
+    let keys = [key("form:user")];
+    let words = keys.iter().flat_map(KeyExpr::body_words).chain([&ContentWord::Calls]);
+    let words = BodyWords::new(words, Vec::new(), false).expect("words of a body");
+    let headers = headers(&[FORM]);
+    let read = |body: &[u8]| {
+        let mut reading = words.begin(&headers).expect("it is read");
+        reading.read(body);
+        reading.end(&headers)
+    };
+    assert_eq!(read(b"user=ann").get(&word("form:user")), Ok(Some(&b"ann"[..])));
+    assert_eq!(read(b"user=ann").get(&ContentWord::Calls), Ok(None));
+    let call = read(br#"{"id":1,"method":"a"}"#);
+    assert_eq!(call.get(&ContentWord::Calls), Ok(Some(&b"1"[..])));
 }
 
 #[test]

@@ -40,6 +40,16 @@ fn an_amount_is_counted_in_the_units_of_its_policy() {
 }
 
 #[test]
+fn under_a_policy_without_a_limit_the_limit_of_a_key_has_its_own_time() {
+    let policy = Policy::unlimited("p", crate::policy::KeyExpr::Ip);
+    let why = "the policy \"p\" has no limit, and so no time; write the time, too, like 500/minute";
+    assert_eq!(refused(&policy, "500"), why);
+    let limit = policy.key_limit(read("500/minute")).unwrap().unwrap();
+    assert_eq!((limit.algorithm.limit(), limit.algorithm.window()), (500, Span::from_secs(60)));
+    assert!(matches!(policy.key_limit(read("unlimited")), Ok(None)));
+}
+
+#[test]
 fn units_and_money_are_not_taken_for_each_other() {
     let money = in_money("usd-6");
     for limit in ["500", "500/day"] {
