@@ -107,6 +107,8 @@ pub struct Reader<'a> {
     pub all: &'a Node,
     /// The name of the router.
     pub router: &'a str,
+    /// Whether its requests come by TLS.
+    pub has_tls: bool,
     /// The names of the middlewares that routers have.
     pub used: &'a mut HashSet<String>,
     /// What is made.
@@ -179,6 +181,12 @@ impl Reader<'_> {
                 return;
             }
             "retry" => self.retry(node, made),
+            // Traefik redirects only requests that have come by another scheme.
+            _ if node.str("scheme") == if self.has_tls { "https" } else { "http" } => {
+                let what = "the requests of its router have this scheme";
+                self.notes.needless("redirectScheme", node.place, what);
+                return;
+            }
             _ => self.redirect(node, made),
         };
         match done {

@@ -173,8 +173,14 @@ impl Context<'_> {
         let rule = router.str("rule");
         let cases = cases(rule)?;
         let mut made = Made::default();
-        let mut reader =
-            Reader { all: self.middlewares, router: name, used: &mut self.used, plan, notes };
+        let mut reader = Reader {
+            all: self.middlewares,
+            router: name,
+            has_tls: !router.get("tls").is_null(),
+            used: &mut self.used,
+            plan,
+            notes,
+        };
         reader.add(router.get("middlewares"), 0, &mut made);
         let is_shared = self.routers.iter().any(|(own, it)| own != name && it.str("rule") == rule);
         if made.redirect.is_some() && is_shared {
