@@ -317,6 +317,8 @@ impl Observed {
             samples.set_whole(&families::REPLICAS_AWAY, &[], whole(self.store.replicas_away()));
             samples.set_whole(&families::LOST_UNITS, &["unknown"], losses.lost_units);
             samples.set_whole(&families::LOST_UNITS, &["forgotten"], losses.forgotten_units);
+            samples.set_whole(&families::UNRETURNED_UNITS, &["unknown"], losses.unknown_refunds);
+            samples.set_whole(&families::UNRETURNED_UNITS, &["dropped"], losses.dropped_refunds);
         }
     }
 }

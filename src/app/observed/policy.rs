@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate_core::policy::{Mode, Plan, Policy, Unit};
+use tollgate_core::policy::{Cost, Mode, Plan, Policy};
 
 use crate::snapshot::Snapshot;
 use crate::telemetry::{Samples, families};
@@ -61,7 +61,7 @@ fn begin_decisions(policy: &Policy, is_shared: bool, has_keys: bool, samples: &m
     if has_keys || policy.overrides.is_some() {
         samples.begin(&families::IGNORED_LIMITS, &[&policy.name]);
     }
-    if policy.unit() == Unit::Tokens {
+    if matches!(policy.cost, Cost::Metered { .. }) {
         for cause in ["absent", "encoded"] {
             samples.begin(&families::UNSETTLED_REQUESTS, &[&policy.name, cause]);
         }

@@ -233,7 +233,7 @@ families! {
     ).on_event();
     STORE_CALL_ERRORS = Family::counter(
         "tollgate_store_call_errors_total", &["server", "cause"], "calls",
-        "Calls to a server of the store that failed while it decided others. cause: foreign_data (a key under the prefix has data of another program), not_redis (the reply cannot be read) or refused (another error).",
+        "Calls to a server of the store that failed while it decided others. cause: foreign_data (a key under the prefix has data of another program), not_redis (the reply cannot be read), cluster_node (the server is a node of a cluster, and the URL names it alone) or refused (another error).",
     ).on_event();
     STORE_CALL_DURATION = Family::histogram(
         "tollgate_store_call_duration_seconds", CALL, &["server"], "seconds",
@@ -265,6 +265,11 @@ families! {
         "tollgate_unreported_units_total", &["fate"], "units",
         "Units that this node has admitted and the store may not have counted. fate: unknown (sent \
          without an answer), forgotten (never sent, for want of room).",
+    ).on_event();
+    UNRETURNED_UNITS = Family::counter(
+        "tollgate_unreturned_units_total", &["fate"], "units",
+        "Units that this node has given back, and that may stay charged in the store until they \
+         expire. fate: unknown (sent without an answer), dropped (never sent, because too many waited).",
     ).on_event();
     // Upstreams
     UPSTREAM_ENDPOINTS = Family::gauge(

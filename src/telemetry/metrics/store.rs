@@ -18,8 +18,12 @@ use super::worker::WorkerMetrics;
 const INTERVAL: u8 = 10;
 
 /// Why calls to a server fail while it decides others.
-const CALL_ERRORS: [OutageCause; 3] =
-    [OutageCause::ForeignData, OutageCause::NotRedis, OutageCause::Refused];
+const CALL_ERRORS: [OutageCause; 4] = [
+    OutageCause::ForeignData,
+    OutageCause::NotRedis,
+    OutageCause::Refused,
+    OutageCause::ClusterNode,
+];
 
 /// What one worker counts of the servers of the store.
 #[derive(Debug)]
