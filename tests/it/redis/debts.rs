@@ -73,22 +73,24 @@ fn debts_outlive_a_store_that_answers_and_counts_nothing() {
     });
 }
 
-/// A gateway whose responses state their cost, and end when `ends` receives a message.
-fn metering(wire: &Wire, ends: &Arc<AtomicBool>) -> Gateway {
+/// A gateway that reserves so many units for a request. The response to `/held/N` states the cost N,
+/// and ends when `ends` is set. Other requests cost nothing in the end.
+fn metering(wire: &Wire, ends: &Arc<AtomicBool>, reserve: u64) -> Gateway {
     let ends = Arc::clone(ends);
     let origin = Origin::serving(move |stream, read| {
         while let Some(request) = read() {
-            let is_large = request.line().contains("large");
-            let cost = if is_large { 50_000 } else { 0 };
+            let path = request.line().split(' ').nth(1).unwrap_or_default().to_owned();
+            let held = path.strip_prefix("/held/");
+            let cost = held.unwrap_or("0");
             let head = format!("HTTP/1.1 200 OK\r\nX-Tokens: {cost}\r\nContent-Length: 2\r\n\r\n");
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(b"o"));
-            while is_large && !ends.load(Ordering::Relaxed) {
+            while held.is_some() && !ends.load(Ordering::Relaxed) {
                 thread::sleep(Duration::from_millis(2));
             }
             let _ = stream.write_all(b"k");
         }
     });
-    let cost = "cost: { reserve: 10, settle: { header: x-tokens } }";
+    let cost = format!("cost: {{ reserve: {reserve}, settle: {{ header: x-tokens }} }}");
     let policy =
         format!("key: \"header:x-client\", limit: 100000/day, algorithm: fixed_window, {cost}");
     let top =
@@ -109,14 +111,14 @@ fn settles_what_it_has_cost(begins_alone: bool) {
     let redis = Redis::start(Options::default());
     let wire = Wire::to(redis.port());
     let ends = Arc::new(AtomicBool::new(false));
-    let gateway = metering(&wire, &ends);
+    let gateway = metering(&wire, &ends, 10);
     wait_for(&gateway, false);
     if begins_alone {
         wire.set(Fault::Cut);
         wait_for(&gateway, true);
     }
     let mut large = gateway.client();
-    large.send(b"GET /large HTTP/1.1\r\nHost: a\r\nX-Client: ann\r\n\r\n");
+    large.send(b"GET /held/50000 HTTP/1.1\r\nHost: a\r\nX-Client: ann\r\n\r\n");
     thread::sleep(Duration::from_millis(100));
     wire.set(if begins_alone { Fault::None } else { Fault::Cut });
     wait_for(&gateway, !begins_alone);
@@ -130,6 +132,34 @@ fn settles_what_it_has_cost(begins_alone: bool) {
     eventually("the store knows what it has cost", || {
         let response = client.get("/", &["X-Client: ann"]);
         !is_local(&response) && response.number("X-Ratelimit-Remaining") == 50_000 - 10
+    });
+}
+
+/// Regression: such units stayed charged until the end of the day.
+#[test]
+fn what_a_response_has_not_cost_is_given_back_though_it_ends_while_the_store_is_away() {
+    let redis = Redis::start(Options::default());
+    let wire = Wire::to(redis.port());
+    let ends = Arc::new(AtomicBool::new(false));
+    let gateway = metering(&wire, &ends, 4000);
+    wait_for(&gateway, false);
+    let mut held = [(); 5].map(|()| gateway.client());
+    for client in &mut held {
+        client.send(b"GET /held/100 HTTP/1.1\r\nHost: a\r\nX-Client: ann\r\n\r\n");
+        assert!(!is_local(&client.head()), "the store has counted the reservation");
+    }
+    wire.set(Fault::Cut);
+    wait_for(&gateway, true);
+    ends.store(true, Ordering::Relaxed);
+    for client in &mut held {
+        assert_eq!(client.exactly(2), b"ok");
+    }
+    wire.set(Fault::None);
+    wait_for(&gateway, false);
+    let mut client = gateway.client();
+    eventually("the store knows what they have cost", || {
+        let response = client.get("/", &["X-Client: ann"]);
+        !is_local(&response) && response.number("X-Ratelimit-Remaining") == 100_000 - 500 - 4000
     });
 }
 
