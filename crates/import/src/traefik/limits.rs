@@ -78,6 +78,9 @@ pub fn in_flight(
     Some(policy)
 }
 
+/// The fields of a strategy by which Traefik takes an address of `X-Forwarded-For`.
+const FORWARDED: [&str; 2] = ["depth", "excludedIPs"];
+
 /// The fields of the key.
 fn key(kind: &str, standard: &str, node: &Node, plan: &Plan, notes: &mut Notes) -> Map {
     let criterion = node.get("sourceCriterion");
@@ -96,18 +99,26 @@ fn key(kind: &str, standard: &str, node: &Node, plan: &Plan, notes: &mut Notes) 
         return Map::default().with("key", "host");
     }
     let strategy = criterion.get("ipStrategy");
+    let is_set = |field| {
+        let own = strategy.get(field);
+        !own.is_null() && own.text() != Some("0")
+    };
+    let is_forwarded = FORWARDED.into_iter().any(is_set);
+    let is_by_address = !strategy.is_null() || standard == "ip";
+    if is_by_address && !is_forwarded && plan.client.get("trusted_proxies").is_some() {
+        let what = "Traefik counts the address of the connection, also that of a proxy; here the \
+                    address that a proxy of client.trusted_proxies names";
+        notes.different(kind, node.place, what);
+    }
     if strategy.is_null() {
         return Map::default().with("key", standard);
     }
-    for field in ["depth", "excludedIPs"] {
-        let own = strategy.get(field);
-        if !own.is_null() && own.text() != Some("0") {
-            let what = format!(
-                "{field}: Traefik takes an address of X-Forwarded-For; here client.trusted_proxies must name \
-                 your proxies"
-            );
-            notes.different(kind, own.place, what);
-        }
+    for field in FORWARDED.into_iter().filter(|field| is_set(field)) {
+        let what = format!(
+            "{field}: Traefik takes an address of X-Forwarded-For; here client.trusted_proxies must name \
+             your proxies"
+        );
+        notes.different(kind, strategy.get(field).place, what);
     }
     let subnet = strategy.get("ipv6Subnet");
     if let Some(bits) = subnet.text() {
