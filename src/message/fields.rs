@@ -2,10 +2,11 @@
 //! and the id that identifies a request in all logs.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 
 use bytes::BytesMut;
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, Entry, HOST, HeaderName, MAX_FORWARDS, TE, TRAILER,
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderName, MAX_FORWARDS, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue, Method, Version};
@@ -111,17 +112,14 @@ fn strip_named(headers: &mut HeaderMap, is_kept: &impl Fn(&HeaderName) -> bool) 
         let line = line.as_bytes();
         line.eq_ignore_ascii_case(b"keep-alive") || line.eq_ignore_ascii_case(b"close")
     };
-    let Entry::Occupied(lines) = headers.entry(CONNECTION) else { return };
-    let named: Vec<HeaderName> = lines
-        .iter()
-        .filter(|line| !is_plain(line))
-        .filter_map(|line| line.to_str().ok())
-        .flat_map(tokens)
-        .filter_map(|token| token.parse().ok())
-        .filter(|name| !is_kept(name))
-        .collect();
-    lines.remove();
-    for name in named {
+    let lines = headers.get_all(CONNECTION).iter().filter(|line| !is_plain(line));
+    let tokens = lines.filter_map(|line| line.to_str().ok()).flat_map(tokens);
+    let names = tokens.filter_map(|token| token.parse::<HeaderName>().ok());
+    // A client can name thousands, and each of them many times. Only those that are there are judged,
+    // once each.
+    let named: HashSet<HeaderName> = names.filter(|name| headers.contains_key(name)).collect();
+    headers.remove(CONNECTION);
+    for name in named.iter().filter(|name| !is_kept(name)) {
         headers.remove(name);
     }
 }

@@ -116,7 +116,7 @@ impl FieldFilter {
     /// or writes such a field, or it is for all recipients (RFC 9110, section 7.6.1). A client that
     /// could remove it would be counted by a key that the backend does not see.
     pub fn keeps_in_head(&self, name: &HeaderName) -> bool {
-        name != "http2-settings" && self.removes(name, &[&OF_HEAD, &OF_GATEWAY, &OF_REQUEST])
+        name != "http2-settings" && self.is_among(name, &[&OF_HEAD, &OF_GATEWAY, &OF_REQUEST])
     }
 
     fn kept(&self, fields: HeaderMap, lists: &[&[&str]]) -> HeaderMap {
@@ -125,7 +125,7 @@ impl FieldFilter {
         for (name, value) in fields {
             // Only the first line of a field has its name.
             if let Some(name) = name {
-                current = (!self.removes(&name, lists)).then_some(name);
+                current = (!self.is_among(&name, lists)).then_some(name);
             }
             if let Some(name) = &current {
                 kept.append(name, value);
@@ -134,7 +134,8 @@ impl FieldFilter {
         kept
     }
 
-    fn removes(&self, name: &HeaderName, lists: &[&[&str]]) -> bool {
+    /// Whether a name is in one of these lists, or has a meaning in the configuration.
+    fn is_among(&self, name: &HeaderName, lists: &[&[&str]]) -> bool {
         let name = folded_name(name.as_str());
         let is_listed = lists.iter().flat_map(|list| *list).any(|listed| {
             listed.strip_suffix('*').map_or(name == *listed, |prefix| name.starts_with(prefix))
