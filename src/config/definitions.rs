@@ -176,20 +176,24 @@ fn with_counters_of(live: &Policy, changed: Policy) -> Result<Policy, Vec<Mistak
         return Ok(changed);
     }
     let window = live.algorithm.window();
-    let message = match window.is_zero() {
-        true => "a patch keeps the counters, so the limit has no time, like 20".to_owned(),
-        false => {
-            let window = WindowText(window);
-            format!("a patch keeps the counters, so the limit has the same window, {window}")
-        }
+    let rule = match live.unit().denomination() {
+        money if money != changed.unit().denomination() => match money {
+            Some(money) => format!("is an amount in {}", money.currency),
+            None => "is a number of units".to_owned(),
+        },
+        _ if window.is_zero() => "has no time, like 20".to_owned(),
+        _ => format!("has the same window, {}", WindowText(window)),
     };
+    let message = format!("a patch keeps the counters, so the limit {rule}");
     Err(vec![Mistake::new(message, "try another window as a candidate, or change the file")])
 }
 
-/// The candidate goes by the limits of single keys that the policy has.
+/// The candidate goes by the limits of single keys that the policy has, if both count the same units.
 fn beside(live: &Policy, candidate: Policy) -> Policy {
-    let own = |it: Overridable| Overridable::new(&live.name, it.soft_percent);
-    Policy { overrides: candidate.overrides.map(own), ..candidate }
+    let is_same_unit = live.unit().denomination() == candidate.unit().denomination();
+    let of_live = live.overrides.filter(|_| is_same_unit).map(|it| it.kept_as);
+    let own = |it: Overridable| Some(Overridable { kept_as: of_live?, ..it });
+    Policy { overrides: candidate.overrides.and_then(own), ..candidate }
 }
 
 fn mistakes(problems: Problems) -> Vec<Mistake> {

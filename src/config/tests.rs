@@ -306,6 +306,24 @@ fn the_schema_says_what_may_be_written() {
     assert_eq!(policy["properties"]["limit"]["description"], "How much, or `unlimited`.");
 }
 
+/// Words of two types under one name would be the words of only one of them.
+#[test]
+fn each_field_of_words_has_its_own_in_the_schema() {
+    let schema = schema();
+    let words = |section: &str| {
+        let field = &schema["$defs"][section]["properties"]["on_store_failure"];
+        let reference = field["$ref"].as_str().or_else(|| field["allOf"][0]["$ref"].as_str());
+        let name = reference.and_then(|it| it.strip_prefix("#/$defs/")).unwrap_or_default();
+        let words = schema["$defs"][name.replace("%20", " ")]["oneOf"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        words.iter().map(|it| it["const"].to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(words("policy"), ["\"local\"", "\"allow\"", "\"deny\""]);
+    assert_eq!(words("keys"), ["\"local\"", "\"deny\""]);
+}
+
 /// Whatever `text` is, there is a configuration or a report with a reason.
 fn ends_well(text: &str) {
     if let Err(report) = parse(text) {

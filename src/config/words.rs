@@ -4,6 +4,7 @@
 //! gives the words with their meanings. The way in which a word is read, the message for a mistake,
 //! and the schema follow from the table.
 
+use std::any::type_name;
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -58,6 +59,11 @@ impl<'de, T: Words> Visitor<'de> for WordVisitor<T> {
 impl<T: Words> JsonSchema for Word<T> {
     fn schema_name() -> Cow<'static, str> {
         T::NAME.into()
+    }
+
+    /// Two types with the same name have two schemas.
+    fn schema_id() -> Cow<'static, str> {
+        type_name::<T>().into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {

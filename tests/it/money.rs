@@ -24,7 +24,7 @@ const PRICES: &str = "prices: { currency: usd, models: { \
 
 const COST: &str = "cost: { reserve: {}, settle: { usage: openai } }";
 
-/// Answers `/MODEL/INPUT/OUTPUT` with this model and these tokens.
+/// Answers `/MODEL/INPUT/OUTPUT` with this model and these tokens, and `/models` without a usage.
 pub(crate) fn model() -> Origin {
     Origin::answering(|request| {
         let path = request.line().split(' ').nth(1).unwrap_or_default().to_owned();
@@ -33,9 +33,12 @@ pub(crate) fn model() -> Origin {
         let model = next();
         let input = next();
         let output = next();
-        let body = format!(
-            "{{\"model\":\"{model}\",\"usage\":{{\"prompt_tokens\":{input},\"completion_tokens\":{output}}}}}"
-        );
+        let body = match path.as_str() {
+            "/models" => "{\"data\":[]}".to_owned(),
+            _ => format!(
+                "{{\"model\":\"{model}\",\"usage\":{{\"prompt_tokens\":{input},\"completion_tokens\":{output}}}}}"
+            ),
+        };
         format!(
             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
@@ -103,11 +106,16 @@ fn a_model_without_a_price_is_refused_and_a_free_one_passes_when_the_budget_is_u
         assert_eq!(denied.status, 403, "{asked}: {denied:?}");
         assert!(denied.text().contains("has no price"), "{}", denied.text());
     }
-    // A list of models has no body, and needs no price.
-    assert_eq!(client.get("/free/0/0", &[]).status, 200);
+    // A list of models has no body, so it needs no price and costs nothing.
+    let list = |client: &mut Client| {
+        let response = client.get("/models", &[]);
+        (response.status, response.number("X-Ratelimit-Remaining"))
+    };
+    assert_eq!(list(&mut client), (200, 10_000));
     assert_eq!(ask(&mut client, "gpt-5", "/gpt-5/0/1000").status, 200);
     let refused = || ask(&mut gateway.client(), "gpt-5", "/gpt-5/0/1").status == 429;
     eventually("the budget is used up", refused);
+    assert_eq!(list(&mut client), (200, 0));
     let free = ask(&mut client, "Free", "/free/1000/1000");
     assert_eq!((free.status, free.number("X-Ratelimit-Remaining")), (200, 0));
     eventually("the access log names the outcome", || {

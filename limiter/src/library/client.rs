@@ -1,6 +1,8 @@
 //! How the client of a request is recognised.
 
-use tollgate_core::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
+use tollgate_core::policy::{
+    ApiKeySettings, ClientSettings, ForwardedHeader, UserSource, are_everywhere,
+};
 
 #[cfg(feature = "jwt")]
 use super::jwt::Jwt;
@@ -142,11 +144,10 @@ impl Client {
     pub(super) fn compile(&self) -> Result<ClientSettings, String> {
         let mut settings = ClientSettings::default();
         for block in &self.trusted {
-            let network = network(block)?;
-            if network.prefix_len() == 0 {
+            settings.trusted_proxies.push(network(block)?);
+            if are_everywhere(&settings.trusted_proxies) {
                 return Err(format!("{block} would trust every address: name your own proxies"));
             }
-            settings.trusted_proxies.push(network);
         }
         if let Some(name) = &self.forwarded {
             settings.forwarded_header = match field_name(name)? {

@@ -3,7 +3,7 @@
 import { getTagged, send } from "./api.js";
 import { el } from "./elements.js";
 import { during, result } from "./results.js";
-import { limit, windowText, windowWords } from "./words.js";
+import { limit, unitsText, windowText, windowWords } from "./words.js";
 
 export const at = (...parts) => `/v1/policies/${parts.map(encodeURIComponent).join("/")}`;
 
@@ -12,11 +12,16 @@ const WINDOWS = [1e3, 1e4, 6e4, 9e5, 36e5, 864e5];
 const BURSTS = ["token_bucket", "leaky_bucket"];
 
 const field = (text, control, note) => el("label", {}, text, control, note && el("small", {}, note));
-const units = (it) => (it === "unlimited" ? it : String(it.units));
 const number = /^\d[\d_]*$/;
+const amount = /^\d[\d_]*(\.\d+)?( ?[a-z]{3})?$/i;
 
-/** The limit that the API understands: a number of units in the window, or a word. */
-const written = (text, ms) => (number.test(text) && ms ? `${text}/${windowText(ms)}` : text);
+/** The limit that the API understands: a number of units, or an amount of money, in the window; or a word. */
+function written(text, ms, unit) {
+ if (!amount.test(text)) return text;
+ const isPlain = unit && !/[a-z]/i.test(text);
+ const whole = isPlain ? `${text} ${unit.split("-")[0]}` : text;
+ return ms ? `${whole}/${windowText(ms)}` : whole;
+}
 
 const FORS = [["10m", "10 minutes"], ["30m", "30 minutes"], ["2h", "2 hours"], ["12h", "12 hours"], ["7d", "7 days"]];
 
@@ -25,7 +30,7 @@ function controls(policy, first) {
  const { limit: its, plans } = policy;
  const ms = its.window_ms ?? Object.values(plans?.limits ?? {}).find((it) => it.window_ms)?.window_ms ?? 0;
  const windows = [...new Set([ms, ...(plans || !ms ? [] : WINDOWS)])];
- const amount = el("input", { value: units(its), required: "", spellcheck: "false", autocomplete: "off", "data-first": first ? undefined : "", "data-field": "limit" });
+ const value = el("input", { value: unitsText(its), required: "", spellcheck: "false", autocomplete: "off", "data-first": first ? undefined : "", "data-field": "limit" });
  const span = el("select", { "aria-label": "In this time", "data-field": "window" }, ...windows.map((it) =>
   el("option", { value: it }, it ? `in ${windowWords(it)}` : "at once")));
  const burst = BURSTS.includes(policy.algorithm) && its.burst !== undefined
@@ -33,27 +38,28 @@ function controls(policy, first) {
  const mode = el("select", { "data-field": "mode" }, ...["enforce", "shadow"].map((it) =>
   el("option", { selected: it === policy.mode ? "" : undefined, value: it }, it === "shadow" ? "shadow: refuses nothing" : it)));
  const ofPlans = Object.entries(plans?.limits ?? {}).map(([plan, value]) =>
-  ({ plan, value, input: el("input", { value: units(value), spellcheck: "false", autocomplete: "off", "data-first": plan === first ? "" : undefined, "data-field": `plan ${plan}` }) }));
+  ({ plan, value, input: el("input", { value: unitsText(value), spellcheck: "false", autocomplete: "off", "data-first": plan === first ? "" : undefined, "data-field": `plan ${plan}` }) }));
  const ends = el("select", { "data-field": "for" }, ...FORS.map(([value, text]) =>
   el("option", { value, selected: value === "30m" ? "" : undefined }, text)));
  const never = el("option", { value: "" }, "no time: when it is removed");
  ends.append(never);
  const reason = el("input", { required: "", maxlength: 200, "data-field": "reason" });
- return { ms, amount, span, burst, mode, ofPlans, ends, never, reason };
+ return { ms, amount: value, span, burst, mode, ofPlans, ends, never, reason };
 }
 
 /** What differs from now, as the API wants it. */
 function body(policy, it, isTrial) {
  const values = {};
  const ms = Number(it.span.value);
+ const unit = [policy.limit, ...it.ofPlans.map((plan) => plan.value)].find((its) => its.unit)?.unit;
  const text = it.amount.value.trim();
- if (isTrial || text !== units(policy.limit)) values.limit = written(text, ms);
+ if (isTrial || text !== unitsText(policy.limit)) values.limit = written(text, ms, unit);
  if (it.burst && it.burst.value.trim() !== String(policy.limit.burst)) {
   if (!number.test(it.burst.value.trim())) throw new Error(`“${it.burst.value}” is not a number.`);
   values.burst = Number(it.burst.value.replaceAll("_", ""));
  }
  for (const { plan, value, input } of it.ofPlans) {
-  if (input.value.trim() !== units(value)) (values.plans ??= {})[plan] = written(input.value.trim(), ms);
+  if (input.value.trim() !== unitsText(value)) (values.plans ??= {})[plan] = written(input.value.trim(), ms, unit);
  }
  if (!isTrial && it.mode.value !== policy.mode) values.mode = it.mode.value;
  if (!Object.keys(values).length) throw new Error("Nothing is changed: write another value first.");

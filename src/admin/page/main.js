@@ -208,7 +208,10 @@ async function begin() {
 
 byId("login").addEventListener("submit", async (event) => {
  event.preventDefault();
- setToken(byId("token").value.trim(), byId("keep").checked);
+ const token = byId("token").value.trim();
+ // A field of a request has no other characters than a token.
+ if (!/^[!-~]+$/.test(token)) return login("This is not a token: it has a space, or a letter that tokens do not have.");
+ setToken(token, byId("keep").checked);
  try {
   await get("/v1/caller");
  } catch (fault) {

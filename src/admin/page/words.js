@@ -76,13 +76,17 @@ const inUnits = (ms) => {
 export const windowText = (ms) => (ms === MONTH ? "month" : `${inUnits(ms).number}${inUnits(ms).short}`);
 /** A window in words, such as `10 s`. */
 export const windowWords = (ms) => (ms === MONTH ? "a month" : `${inUnits(ms).number} ${inUnits(ms).word}`);
-/** A limit as the configuration writes it. */
-export function limitText(it) {
+/** The units of a limit as the configuration writes them, or its word. */
+export function unitsText(it) {
  if (typeof it === "string") return it;
- const [currency, digits] = (it.unit ?? "").split("-");
- const units = currency ? `${(it.units / 10 ** digits).toFixed(digits)} ${currency}` : String(it.units);
- return it.window_ms ? `${units}/${windowText(it.window_ms)}` : units;
+ if (!it.unit) return String(it.units);
+ const [currency, digits] = it.unit.split("-");
+ const amount = (it.units / 10 ** digits).toFixed(digits);
+ return `${amount.replace(/(\.\d\d\d*?)0+$/, "$1")} ${currency}`;
 }
+
+/** A limit as the configuration writes it. */
+export const limitText = (it) => (it.window_ms ? `${unitsText(it)}/${windowText(it.window_ms)}` : unitsText(it));
 
 export function limit(it) {
  if (!it) return "–";
@@ -107,6 +111,7 @@ const DEEDS = [
  ["PATCH /v1/keys", "API key changed"],
  ["/v1/keys", "API key made", "API key revoked"],
  ["/v1/teams", "Team of API keys changed"],
+ ["/v1/access", "Mode of an access list changed"],
  ["?reveal", "Whole keys shown"],
  ["/keys", "Counters reset", "Counters reset"],
  ["/overrides", "Own limit set", "Own limit removed"],
@@ -114,9 +119,9 @@ const DEEDS = [
  ["/policies", "Limit changed", "Limit put back"],
 ];
 
-export function deed({ call, status, policy, key_id: key }) {
+export function deed({ call, status, policy, list, key_id: key }) {
  if (status === 401) return "A login failed: the token is not valid";
  const known = DEEDS.find(([part]) => call.includes(part));
  const what = known ? known[call.startsWith("DELETE") ? 2 : 1] : call;
- return [what, policy && `of ${policy}`, key && `(key ${key})`, status >= 300 && `– failed with ${status}`].filter(Boolean).join(" ");
+ return [what, policy && `of ${policy}`, list && `of ${list}`, key && `(key ${key})`, status >= 300 && `– failed with ${status}`].filter(Boolean).join(" ");
 }

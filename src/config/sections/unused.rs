@@ -21,11 +21,16 @@ use crate::server::{ListenerSettings, TlsSettings};
 /// Each route is compared with at most this many earlier routes, because the time is quadratic.
 const MAX_COMPARED: usize = 1000;
 
-/// Warns of routes that never match.
+/// Warns of routes that never match, and that no other route overflows into.
 pub fn warn_covered(raw: &List<RawRoute>, config: &Config, cx: &Context<'_>) {
     let written: Vec<_> = raw.items().collect();
     let name = |index: usize| written[index].value.shown_name(index);
+    let overflows = config.routes.iter().filter_map(|route| route.handling.overflow.as_ref());
+    let targets: HashSet<usize> = overflows.map(|overflow| overflow.route).collect();
     for (index, route) in config.routes.iter().enumerate() {
+        if targets.contains(&index) {
+            continue;
+        }
         let mut earlier = config.routes[..index].iter().take(MAX_COMPARED);
         let Some(wider) = earlier.position(|wider| wider.rule.covers(&route.rule)) else {
             continue;
@@ -158,6 +163,7 @@ pub fn warn_locations(
     let mut affinities = config.routes.iter().flat_map(|route| route.rule.own_keys());
     let is_used = config.policies.iter().any(|policy| location_keys(policy).next().is_some())
         || config.access.iter().any(|list| places(list).next().is_some())
+        || config.client.classes.as_ref().is_some_and(|classes| classes.has_asns())
         || affinities.any(|key| !key.places().is_empty());
     if !is_used {
         let message = "no key needs a location: these databases have no effect";

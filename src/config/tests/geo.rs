@@ -155,4 +155,10 @@ fn missing_locations_and_unused_databases_are_reported() {
         let warnings = directory.load(&[]).unwrap().warnings;
         assert!(warnings.is_empty(), "{used}: {warnings}");
     }
+    let classes = "{ database: asn.mmdb }, classes: { file: classes.yaml }";
+    let directory = Directory::new(classes, "key: ip, exempt: { classes: [monitoring] }");
+    directory.put("asn.mmdb", &file("GeoLite2-ASN", &network(64500)));
+    directory.put("classes.yaml", b"- { name: monitoring, asns: [AS64500] }");
+    let warnings = directory.load(&[]).unwrap().warnings;
+    assert!(warnings.is_empty(), "{warnings}");
 }

@@ -109,6 +109,30 @@ fn a_candidate_is_in_shadow_with_counters_of_its_own() {
     assert!(message.is_err_and(|it| it.contains("max_delay")));
 }
 
+/// A policy in money, for which single keys may have other limits.
+fn in_money() -> Arc<Definitions> {
+    let text = "listeners: [{ address: \":8080\" }]\nstore: { overrides: { path: o.redb } }\n\
+         prices: { currency: usd, models: { m: { input: 1, output: 1 } } }\n\
+         policies: { p: { key: ip, limit: 5.00 usd/day, overrides: true, \
+         cost: { reserve: {}, settle: { usage: openai } } } }\n\
+         routes: [{ path: /*, policies: [p], respond: { body: ok } }]\n";
+    parse(text).unwrap_or_else(|report| panic!("{report}")).config.definitions
+}
+
+#[test]
+fn a_candidate_in_money_has_the_limits_of_single_keys_of_its_policy() {
+    let definitions = in_money();
+    let live = definitions.get("p").map(|it| Arc::clone(&it.policy)).unwrap();
+    let candidate = |json: &str| definitions.compile("p", &values(json), Purpose::Candidate);
+    let same = candidate(r#"{"limit":"6.00 usd/1d"}"#).unwrap();
+    assert!(live.overrides.is_some());
+    assert_eq!(same.overrides, live.overrides);
+    // They are amounts of money, and no numbers of tokens.
+    assert_eq!(candidate(r#"{"limit":"6000/1d"}"#).unwrap().overrides, None);
+    let patched = definitions.compile("p", &values(r#"{"limit":"6/1d"}"#), Purpose::Patch);
+    assert!(patched.unwrap_err()[0].message.ends_with("the limit is an amount in usd"));
+}
+
 #[test]
 fn the_digest_is_that_of_the_definition() {
     let digest = |p: &str| definitions(p).get("p").map(|it| it.digest.clone()).unwrap();

@@ -56,3 +56,19 @@ fn other_lone_paths_have_a_warning_only_if_no_other_route_has_an_upstream() {
     let below = "{ path: /api, upstream: app }\n  - { path: /api/old/*, respond: { status: 410 } }";
     assert!(!alone(below));
 }
+
+/// It is reached by what overflows, and another order would send all requests to it.
+#[test]
+fn the_target_of_an_overflow_may_have_the_path_of_the_route_before_it() {
+    let text = "listeners: [{ address: \"0.0.0.0:8080\" }]\n\
+         upstreams: { app: http://127.0.0.1:9000, spare: http://127.0.0.1:9001 }\n\
+         policies: { team: { key: ip, limit: 5/day }, tenant: { key: \"param:it\", limit: 5/day } }\n\
+         routes:\n  \
+           - { path: \"/v1/{it}/*\", policies: [team], upstream: app, OVERFLOW }\n  \
+           - { name: spare, path: \"/v1/{it}/*\", policies: [tenant], upstream: spare, \
+               rewrite: { strip_prefix: /v1 } }\n";
+    let with = |overflow: &str| parse(&text.replace("OVERFLOW", overflow)).unwrap().warnings;
+    let warnings = with("overflow: { policies: [team], route: spare }");
+    assert!(warnings.is_empty(), "{warnings}");
+    assert!(with("").to_string().contains("route \"spare\" can never match"));
+}

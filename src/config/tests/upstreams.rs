@@ -75,6 +75,15 @@ fn retries_are_as_they_were_written() {
     assert_eq!(retries("max_body: 1"), None);
 }
 
+/// An upstream and that of an authorizer would share their state and their series of metrics.
+#[test]
+fn an_upstream_does_not_have_the_name_of_that_of_an_authorizer() {
+    let named = |name: &str| parse(&SMALLEST.replace("app", &format!("\"{name}\"")));
+    let report = named("authorizer:sso").unwrap_err().to_string();
+    assert!(report.contains("\"authorizer:sso\" is that of an authorizer's upstream"), "{report}");
+    assert!(named("app:authorizer").is_ok());
+}
+
 #[test]
 fn a_key_must_be_that_of_its_certificate() {
     let directory = tempfile::tempdir().unwrap();

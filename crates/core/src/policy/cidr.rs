@@ -34,6 +34,16 @@ impl CidrSet {
     }
 }
 
+/// Whether these networks together contain every IPv4 address, or every public IPv6 address
+/// (2000::/3, RFC 4291, section 2.4).
+pub fn are_everywhere(nets: &[IpNet]) -> bool {
+    const MAPPED: (u128, u128) = (0xffff << 32, (0xffff << 32) | 0xffff_ffff);
+    const PUBLIC: (u128, u128) = (0b001 << 125, (0b001 << 125) | (u128::MAX >> 3));
+    let set = CidrSet::new(nets);
+    let has = |(first, last)| set.ranges.iter().any(|range| range.0 <= first && last <= range.1);
+    has(MAPPED) || has(PUBLIC)
+}
+
 /// Whether one of a few networks, as a policy lists them, contains `address`.
 pub(super) fn any_contains(nets: &[IpNet], address: IpAddr) -> bool {
     let address = number(address);
@@ -79,6 +89,24 @@ mod tests {
         assert_eq!(set.ranges.len(), 1);
         let set = CidrSet::new(&nets(&["10.0.2.0/24", "10.0.0.0/24"]));
         assert_eq!(set.ranges.len(), 2);
+    }
+
+    #[test]
+    fn networks_are_everywhere_if_they_leave_out_no_public_address() {
+        let everywhere: [&[&str]; 6] = [
+            &["0.0.0.0/0"],
+            &["::/0"],
+            &["::ffff:0:0/96"],
+            &["0.0.0.0/1", "10.0.0.0/8", "128.0.0.0/1"],
+            &["0.0.0.0/1", "::ffff:128.0.0.0/97"],
+            &["2000::/4", "3000::/4"],
+        ];
+        for texts in everywhere {
+            assert!(are_everywhere(&nets(texts)), "{texts:?}");
+        }
+        for texts in [&["0.0.0.0/1", "2000::/4"][..], &["128.0.0.0/1"], &["fc00::/7"], &[]] {
+            assert!(!are_everywhere(&nets(texts)), "{texts:?}");
+        }
     }
 
     /// Networks with few bits, so that they overlap and contain the generated addresses.

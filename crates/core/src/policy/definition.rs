@@ -284,9 +284,13 @@ impl Cost {
     pub fn reserved(&self, estimate: &Estimate) -> u64 {
         let Self::Metered { reserve, meter, .. } = self else { return 0 };
         let most = (*reserve).max(1);
-        if let (Some(prices), Some(entry)) = (self.prices(), estimate.entry) {
+        if let Some(prices) = self.prices() {
             // It passes when the budget is used up, also if its size is not known.
-            if prices.is_free(entry) {
+            let is_free = match estimate.entry {
+                Some(entry) => prices.is_free(entry),
+                None => estimate.is_empty(),
+            };
+            if is_free {
                 return 0;
             }
         }

@@ -70,6 +70,7 @@ pub use agent::{Agent, AgentFault, Agents, MAX_AGENTS};
 pub(crate) use api_key::OwnLimit;
 pub use auth::{AuthFault, AuthMethod, AuthRefusal, Challenges, Scheme};
 pub use body::{BodyContent, BodyReading, BodyWords, MAX_POINTERS};
+pub use cidr::are_everywhere;
 pub use classes::{
     ClassTable, ClientClass, MAX_CLASSES, MAX_NAME_BYTES, MAX_SEARCHED, MAX_TEXT_BYTES, MAX_TEXTS,
 };

@@ -72,9 +72,14 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Whether the request uses tokens that have no price. A request without a body needs none.
+    /// Whether the request uses no tokens: it has no body.
+    pub(super) fn is_empty(&self) -> bool {
+        self.usage == Some(Usage::default())
+    }
+
+    /// Whether the request uses tokens that have no price.
     pub(crate) fn is_unpriced(&self) -> bool {
-        self.entry.is_none() && self.usage != Some(Usage::default())
+        self.entry.is_none() && !self.is_empty()
     }
 }
 

@@ -102,7 +102,7 @@ impl Route {
     }
 
     /// The keys that its access lists, its policies and its upstream read in requests.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &KeyExpr> {
+    pub fn keys(&self) -> impl Iterator<Item = &KeyExpr> {
         let access = self.access.iter().flat_map(|list| list.keys());
         let of_policies = self.policies.iter().flat_map(|policy| policy.keys());
         of_policies.chain(self.own_keys()).chain(access)

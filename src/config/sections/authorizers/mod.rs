@@ -18,6 +18,7 @@ use crate::config::field::{Entries, Field, List, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{DocumentUrl, FieldName, GrpcUrl, Period, QuestionUrl, Size};
 use crate::config::sections::context::Context;
+use crate::config::sections::upstreams::OF_AUTHORIZER;
 use crate::config::sections::upstreams::tls::RawUpstreamTls;
 use crate::config::words::{Word, words};
 use crate::message::{
@@ -183,9 +184,8 @@ impl RawAuthorizer {
             cache,
         };
         let endpoint = EndpointSettings { target, weight: 1 };
-        // No upstream of the file has a name with a colon.
         let mut upstream =
-            UpstreamSettings::new(&format!("authorizer:{}", name.value), vec![endpoint]);
+            UpstreamSettings::new(&format!("{OF_AUTHORIZER}{}", name.value), vec![endpoint]);
         upstream.max_in_flight = Some(in_flight.unwrap_or(USUAL_IN_FLIGHT));
         upstream.connect_timeout = upstream.connect_timeout.min(timeout);
         upstream.tls = tls;

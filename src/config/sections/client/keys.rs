@@ -94,7 +94,7 @@ enum StoreFailure {
 
 words! {
     /// What is done with known keys of the store while it cannot be read.
-    StoreFailure as "on_store_failure" {
+    StoreFailure as "on_store_failure of keys" {
         /// They are trusted for the time `stale`.
         "local" => StoreFailure::Local,
         /// They are not accepted: 503.

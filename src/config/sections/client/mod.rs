@@ -14,7 +14,9 @@ use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_core::policy::spec::ClientFacts;
-use tollgate_core::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, UserSource};
+use tollgate_core::policy::{
+    ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, UserSource, are_everywhere,
+};
 use tollgate_core::store::keys::OnFailure;
 
 use crate::config::HeldFiles;
@@ -138,16 +140,27 @@ impl From<UserSource> for User {
 }
 
 impl RawClient {
-    /// The settings of the section, and the sources that they depend on.
-    pub fn compile(&self, cx: &Context<'_>) -> Client {
-        let mut settings = model::default_client();
+    /// Reports the blocks of trusted proxies that no address is left out by, alone or with those
+    /// before them.
+    fn refuse_everywhere(&self, cx: &Context<'_>) {
+        let mut trusted = Vec::new();
         for block in self.trusted_proxies.items() {
-            let block_is_all = block.value.0.prefix_len() == 0;
-            if block_is_all {
+            trusted.push(block.value.0);
+            if are_everywhere(&trusted) {
+                trusted.pop();
                 let message = "forwarded headers from every address would be trusted";
                 cx.error(block.span, message, "name the addresses of your own proxies only");
             }
-            settings.trusted_proxies.push(block.value.0);
+        }
+    }
+
+    /// The settings of the section, and the sources that they depend on.
+    pub fn compile(&self, cx: &Context<'_>) -> Client {
+        let mut settings = model::default_client();
+        settings.trusted_proxies =
+            self.trusted_proxies.items().map(|block| block.value.0).collect();
+        if are_everywhere(&settings.trusted_proxies) {
+            self.refuse_everywhere(cx);
         }
         if let Some(FieldName(name)) = self.forwarded_header.value() {
             settings.forwarded_header = forwarded_header(name);

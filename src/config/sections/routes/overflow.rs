@@ -2,12 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_core::policy::{BodyWords, MAX_POINTERS};
+use tollgate_core::policy::{BodyWords, KeyExpr, MAX_POINTERS};
+use tollgate_core::request::Segment;
 
 use crate::config::field::{Field, List, Spanned};
 use crate::config::model::Route;
 use crate::config::sections::context::Context;
-use crate::snapshot::Overflow;
+use crate::snapshot::{Action, Overflow};
 
 /// A later route for requests that some policies refuse.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -112,14 +113,65 @@ impl RawOverflow {
             cx.error(name.span, &message, advice);
             return None;
         }
-        if routes[target].as_ref().is_some_and(|route| route.rule.policies.is_empty()) {
-            let message =
-                format!("the route \"{shown}\" has no policies: what overflows is not limited");
-            cx.warning(name.span, &message, "give that route a limit of its own");
+        if let Some(other) = &routes[target] {
+            if other.rule.policies.is_empty() {
+                let message =
+                    format!("the route \"{shown}\" has no policies: what overflows is not limited");
+                cx.warning(name.span, &message, "give that route a limit of its own");
+            }
+            check_path(name, own?, other, cx);
         }
         let policies = self.policies.items().map(|it| it.value.as_str().into()).collect();
         Some(Overflow { policies, route: target })
     }
+}
+
+/// Reports what the other route takes from its place in the path, if a path of the route `own` may
+/// have something else there: a prefix that is removed, and parameters.
+fn check_path(name: &Spanned<String>, own: &Route, other: &Route, cx: &Context<'_>) {
+    let shown = name.shown();
+    let own = &own.rule.path.segments;
+    let its = &other.rule.path.segments;
+    let changes = other.handling.changes.as_ref();
+    let strip = changes.and_then(|changes| changes.rewrite.strip.as_ref());
+    if let Some(strip) = strip
+        && !own.starts_with(&its[..strip.segments])
+    {
+        let message = format!(
+            "the route \"{shown}\" removes a prefix with which the path of this route does not begin"
+        );
+        let advice = "begin both paths with it, or leave out strip_prefix there";
+        cx.error(name.span, &message, advice);
+    }
+    let mut missing = params(other);
+    missing.retain(|param| {
+        let is_param = |segment: &Segment| matches!(segment, Segment::Param(it) if **it == **param);
+        its.iter().position(is_param).is_none_or(|index| its.get(index) != own.get(index))
+    });
+    if let Some(param) = missing.first() {
+        let message = format!(
+            "the route \"{shown}\" needs \"param:{param}\", which is not in the same place of this \
+             route's path"
+        );
+        let advice = "put the parameter into the same segment of both paths, or use another key";
+        cx.error(name.span, &message, advice);
+    }
+}
+
+/// The parameters of its path that a route uses.
+fn params(route: &Route) -> Vec<&str> {
+    let mut params = Vec::new();
+    for key in route.rule.keys() {
+        key.visit(&mut |part| {
+            if let KeyExpr::Param(name) = part {
+                params.push(&**name);
+            }
+        });
+    }
+    if let Action::Redirect(redirect) = &route.handling.action {
+        params.extend(redirect.to.param_names());
+    }
+    params
 }
 
 /// Reports a policy whose refusals cannot lead to another route.

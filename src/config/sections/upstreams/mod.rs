@@ -23,6 +23,8 @@ use health::{RawEject, RawHealth};
 use queue::{MAX_CONNECTIONS, RawQueue};
 use tls::RawUpstreamTls;
 
+/// The name of an authorizer's upstream is this and the name of the authorizer.
+pub const OF_AUTHORIZER: &str = "authorizer:";
 const MAX_WEIGHT: u64 = 65_535;
 /// One machine does not have more ports for connections.
 const MAX_IN_FLIGHT: u64 = 10_000_000;
@@ -156,6 +158,10 @@ pub fn compile(
 ) -> Vec<Upstream> {
     let upstreams = raw.entries().iter().filter_map(|(name, upstream)| {
         cx.check_name(name, "upstream");
+        if name.value.starts_with(OF_AUTHORIZER) {
+            let message = format!("the name {:?} is that of an authorizer's upstream", name.value);
+            cx.error(name.span, &message, "choose a name that does not begin with authorizer:");
+        }
         Some(upstream.value()?.compile(name, client, cx))
     });
     upstreams.collect()

@@ -208,3 +208,33 @@ fn rows_take_one_line_and_the_page_little_height() {
     assert!(height.as_u64().expect("a number") <= 5400, "{height} px at 360");
     assert_eq!(browser.value("document.documentElement.scrollWidth"), 360);
 }
+
+/// The form has the amount of the policy, and what it sends is an amount, too.
+#[test]
+fn a_limit_in_money_is_tried_as_an_amount() {
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         prices: {{ currency: usd, models: {{ m: {{ input: 1, output: 1 }} }} }}\n\
+         policies: {{ spend: {{ key: ip, limit: 2.50 usd/day, \
+         cost: {{ reserve: {{}}, settle: {{ usage: openai }} }} }} }}\n\
+         routes: [{{ path: \"/*\", policies: [spend], respond: {{ body: ok }} }}]\n{}",
+        section("")
+    ));
+    let mut browser = Browser::start();
+    browser.resize(1280, "light");
+    sign_in(&mut browser, &gateway);
+    browser.until_text("#policy-table", "spend");
+    browser.tab_to("#policy-table [data-opens]");
+    browser.press("Enter");
+    browser.until("document.activeElement.value === '2.50 usd'");
+    browser.value("document.activeElement.select()");
+    browser.write("1.25");
+    browser.tab_to("#policy-table [data-field=reason]");
+    browser.write("a smaller budget");
+    browser.press("Enter");
+    browser.until_text("#policy-table", "spend is tried with 1.25 usd/1d in shadow");
+    let tried = AdminClient::new(&gateway, OPERATE).get("/v1/policies/spend").json();
+    let expected =
+        json!({ "units": 1_250_000, "burst": 1_250_000, "window_ms": 86_400_000, "unit": "usd-6" });
+    assert_eq!(tried["candidate"]["limit"], expected);
+}

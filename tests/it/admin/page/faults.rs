@@ -82,3 +82,17 @@ fn a_mistake_is_told_once_with_its_remedy(browser: &mut Browser) {
     assert_eq!(said.matches("\"lots\" is not a limit").count(), 1, "{said}");
     assert!(said.contains("write a count per time"), "{said}");
 }
+
+#[test]
+fn the_record_names_the_access_list_that_was_changed() {
+    let gateway = Gateway::start(&yaml("", ""));
+    let client = AdminClient::new(&gateway, OPERATE);
+    let force = ["If-Match: *", "Content-Type: application/json"];
+    let shadow = json!({ "mode": "shadow", "reason": "a test" }).to_string();
+    let made = client.send("PATCH", "/v1/access/office", &force, &shadow);
+    assert_eq!(made.status, 200, "{}", made.text());
+    let mut browser = Browser::start();
+    browser.resize(1280, "light");
+    sign_in(&mut browser, &gateway);
+    browser.until_text("#audit", "Mode of an access list changed of office");
+}

@@ -23,3 +23,16 @@ fn a_link_with_a_token_signs_in_and_the_address_loses_it() {
     browser.until_text("#login-fault", "This token is not valid");
     assert_eq!(browser.value("location.hash"), "");
 }
+
+/// A field of a request cannot have it, so the node is not asked.
+#[test]
+fn what_is_no_token_is_told_at_once() {
+    let gateway = gateway();
+    let mut browser = Browser::start();
+    let url = format!("http://{}/", gateway.addresses()[1]);
+    browser.call("Page.navigate", json!({ "url": url }));
+    browser.until("document.activeElement?.id === 'token'");
+    browser.write("“operate-0123456789abcdef”");
+    browser.press("Enter");
+    browser.until_text("#login-fault", "This is not a token");
+}

@@ -1,7 +1,7 @@
 //! Fields that contradict each other, or have no effect together.
 
 use super::fault::Faults;
-use super::{CostSpec, CountSpec, Field, PolicySpec};
+use super::{CostSpec, CountSpec, Field, PolicySpec, Written};
 use crate::policy::MissingKey;
 
 /// Fields that do not go together: one, the others, and why.
@@ -102,8 +102,7 @@ impl PolicySpec {
             return;
         }
         self.without_effect(&OF_THE_LIMIT, "the policy has no limit of its own", faults);
-        let counts = self.counted_limit().is_some();
-        if counts || matches!(self.plans, super::Written::Unreadable) {
+        if self.counted_limit().is_some() || self.has_unreadable_plan() {
             return;
         }
         self.without_effect(&OF_A_COUNT, "the policy counts nothing", faults);
@@ -116,6 +115,22 @@ impl PolicySpec {
             let message = "this policy neither limits nor refuses any request";
             let advice = "write missing_key: unauthorized or deny, or a limit";
             faults.warning(Field::Limit, message, advice);
+        }
+    }
+
+    /// Whether a plan may have a limit that cannot be read.
+    fn has_unreadable_plan(&self) -> bool {
+        let plans = match &self.plans {
+            Written::Absent => return false,
+            Written::Unreadable => return true,
+            Written::Given(plans) => plans,
+        };
+        match &plans.limits {
+            Written::Absent => false,
+            Written::Unreadable => true,
+            Written::Given(limits) => {
+                limits.iter().any(|it| matches!(it.limit, Written::Unreadable))
+            }
         }
     }
 

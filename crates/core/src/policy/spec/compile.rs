@@ -32,11 +32,14 @@ impl PolicySpec {
         let own = algorithm.as_ref();
         let limiting = own.filter(|_| !is_unlimited);
         let soft = limiting.and_then(|own| self.soft(own, faults));
-        if let Some(admitting) = soft.as_ref().or(limiting) {
+        let elastic = self.elastic.given().and_then(|elastic| elastic.compile(own, faults));
+        let within = soft.as_ref().or(limiting);
+        let beyond = elastic.as_ref().map(|elastic| &elastic.beyond);
+        let admitting = within.into_iter().chain(beyond).max_by_key(|it| it.capacity());
+        if let Some(admitting) = admitting {
             self.warn_never_passes(admitting, "the limit", faults);
         }
         let plans = self.plans(own, facts, faults);
-        let elastic = self.elastic.given().and_then(|elastic| elastic.compile(own, faults));
         let warn = self.warn(faults);
         let penalty = self.penalty.given().and_then(|penalty| penalty.compile(faults));
         let cost = self.cost(own, facts.has, faults);

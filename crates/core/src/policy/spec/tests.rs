@@ -44,6 +44,38 @@ fn fields(spec: &PolicySpec) -> Vec<Field> {
     compile(spec).faults.into_iter().map(|fault| fault.field).collect()
 }
 
+/// Only the plan has a mistake, so nothing is said of fields that its limit would need.
+#[test]
+fn a_plan_that_cannot_be_read_may_have_a_limit() {
+    let plan = |limit| PlanSpec { name: "pro".into(), limit };
+    for (limits, expected) in [
+        (Written::Given(vec![plan(Written::Unreadable)]), vec![]),
+        (Written::Unreadable, vec![]),
+        (Written::Given(vec![plan(Written::Given(None))]), vec![Field::Plans, Field::Limit]),
+    ] {
+        let plans = PlansSpec { from: Written::Given(KeyExpr::Custom), limits };
+        let unlimited =
+            PolicySpec { limit: Written::Given(None), plans: Written::Given(plans), ..spec() };
+        assert_eq!(fields(&unlimited), expected);
+    }
+}
+
+#[test]
+fn a_cost_above_the_limit_may_pass_beyond_an_elastic_one() {
+    let with = |units: u64| {
+        let when = WhenSpec {
+            latency_below: Written::Given(Span::from_millis(200)),
+            in_flight_below_percent: Written::Absent,
+        };
+        let elastic =
+            ElasticSpec { limit: Written::Given(limit(units)), when: Written::Given(when) };
+        let cost = Written::Given(CostSpec::Fixed(20));
+        fields(&PolicySpec { cost, elastic: Written::Given(elastic), ..spec() })
+    };
+    assert_eq!(with(40), []);
+    assert_eq!(with(19), [Field::Cost]);
+}
+
 /// A new algorithm cannot be forgotten in the table of the fields.
 #[test]
 fn every_algorithm_has_a_row_and_can_be_chosen() {
