@@ -19,7 +19,7 @@ use super::reload::{EXAMPLES as RELOAD_EXAMPLES, ReloadArgs};
 use super::status::{EXAMPLES as STATUS_EXAMPLES, StatusArgs};
 use super::top::TopArgs;
 use super::which::DEFAULT_CONFIG;
-use crate::config::{Config, Endpoint, KeyLimit, KeyWord, ListenAddress, Rate};
+use crate::config::{Config, Endpoint, KeyLimit, ListenAddress, LoneKey, Rate};
 use crate::proxy::TlsError;
 
 /// A rate-limiting API gateway whose limits are true.
@@ -197,7 +197,7 @@ pub struct RunArgs {
     limit: Option<Rate>,
     /// Without a file: the key to limit by, such as ip, api_key, cookie:session or header:x-tenant
     #[arg(long, value_name = "KEY", default_value = "ip", requires = "to")]
-    key: KeyWord,
+    key: LoneKey,
     /// Without a file: where to listen
     #[arg(long, value_name = "ADDRESS", default_value = ":8080", requires = "to")]
     listen: ListenAddress,
@@ -248,7 +248,7 @@ pub struct ReplayArgs {
 #[derive(Debug, ClapArgs)]
 pub struct OverrideArgs {
     /// The configuration
-    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    #[arg(short, long, global = true, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
     #[command(subcommand)]
     pub command: OverrideCommand,

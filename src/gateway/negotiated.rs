@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Method, Response};
 use hyper::body::Body as _;
 
@@ -51,8 +52,13 @@ impl Negotiated {
                     response.body_mut().compress(stream);
                 }
             }
-            // The fields of a response to HEAD may lack what depends on the content.
-            Fate::Eligible | Fate::Unchanged => {}
+            // The content that GET has is of another length and form (RFC 9110, section 8.6). Fields
+            // that depend on it may be absent (section 9.3.2).
+            Fate::Eligible => {
+                weaken_etag(headers);
+                headers.remove(CONTENT_LENGTH);
+            }
+            Fate::Unchanged => {}
         }
     }
 }

@@ -53,7 +53,7 @@ pub async fn explained(
         used.iter().rev().find(of).or_else(|| used.iter().rev().find(all)).map(|it| it.units)
     };
     preset(&limiter, &memory, clock, &with, asked, units).await;
-    let mut explanation = explain(&limiter, clock, &with, asked).await;
+    let mut explanation = explain(&limiter, None, clock, &with, asked).await;
     if has_overrides {
         explanation
             .warnings

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 
 use super::args::InitArgs;
 use super::problem::Problem;
-use crate::config::{Endpoint, KeyWord, ListenAddress, Rate, ScalarError};
+use crate::config::{Endpoint, ListenAddress, LoneKey, Rate, ScalarError};
 
 /// The values of a new configuration, each checked, as they were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,9 +130,9 @@ const QUESTIONS: [Question; 5] = [
     },
     Question {
         option: "--key",
-        text: "What is a client? ip, api_key, user, cookie:NAME or header:NAME",
+        text: "What is a client? ip, api_key, cookie:NAME or header:NAME",
         usual: KEY,
-        check: scalar::<KeyWord>,
+        check: scalar::<LoneKey>,
     },
     Question {
         option: "--trusted-proxies",
@@ -237,9 +237,13 @@ mod tests {
         assert_eq!((&*answers.to, &*answers.limit, &*answers.key), ("builtin:echo", "5/s", "ip"));
         assert_eq!(answers.redis.as_deref(), Some("redis://a"));
         assert!(matches!(Answers::new(&args(&[]), None), Err(Problem::NoBackend)));
-        for wrong in
-            [["--limit", "lots"], ["--key", "sun"], ["--trusted-proxies", "a"], ["--redis", "a"]]
-        {
+        for wrong in [
+            ["--limit", "lots"],
+            ["--key", "sun"],
+            ["--key", "user"],
+            ["--trusted-proxies", "a"],
+            ["--redis", "a"],
+        ] {
             let given = args(&[&["--to", "builtin:echo"], &wrong[..]].concat());
             assert!(matches!(Answers::new(&given, None), Err(Problem::Value { .. })), "{wrong:?}");
         }

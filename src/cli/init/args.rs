@@ -24,7 +24,7 @@ pub struct InitArgs {
     /// The limit, such as 100/minute
     #[arg(long, value_name = "RATE")]
     pub limit: Option<String>,
-    /// What a client is: ip, api_key, user, cookie:NAME or header:NAME
+    /// What a client is: ip, api_key, cookie:NAME or header:NAME
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
     /// Where to listen [default: 0.0.0.0:8080]

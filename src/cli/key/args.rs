@@ -29,7 +29,7 @@ The text of a key is printed once. A file has only its hash.";
 #[derive(Debug, ClapArgs)]
 pub struct KeyArgs {
     /// The configuration, which says where the store of keys is
-    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    #[arg(short, long, global = true, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
     #[command(subcommand)]
     pub command: KeyCommand,

@@ -14,7 +14,7 @@ Examples:
 #[derive(Debug, Args)]
 pub struct TeamArgs {
     /// The configuration
-    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    #[arg(short, long, global = true, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
     #[command(subcommand)]
     pub command: TeamCommand,

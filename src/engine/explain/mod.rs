@@ -22,9 +22,10 @@ use tollgate_core::routes::{Destination, Mismatch, PassedOver, Route, Rules};
 use tollgate_core::time::{Clock, Timestamp};
 
 use self::document::{ClientAddress, KeyText, RouteChoice, UpstreamChoice, earliest};
+use super::auth::Authentication;
 use super::question::body_values;
 use super::view::{PeerView, failure_in, failure_of, view};
-use super::{Engine, Placed, Undecidable};
+use super::{Deciding, Engine, Placed, Undecidable};
 use crate::message::Failure;
 use crate::patches::Resolved;
 use crate::telemetry::source_word;
@@ -48,13 +49,16 @@ pub struct Explaining<'g> {
 impl Engine {
     /// What a request would get now.
     pub async fn explain(&self, with: &Explaining<'_>, asked: &Asked) -> Explanation {
-        explain(&self.deciding.limiter, &self.clock, with, asked).await
+        let Deciding { limiter, auth, .. } = &*self.deciding;
+        explain(limiter, Some(auth), &self.clock, with, asked).await
     }
 }
 
-/// What a request would get now from `limiter`.
+/// What a request would get now from `limiter`. `auth` knows the API keys of the store, if a gateway
+/// runs.
 pub async fn explain(
     limiter: &RateLimiter,
+    auth: Option<&Authentication>,
     clock: &Clock,
     with: &Explaining<'_>,
     asked: &Asked,
@@ -84,6 +88,15 @@ pub async fn explain(
     match Placed::find(with.rules, &request, wall) {
         Ok(Placed { route: index, subject, .. }) => {
             let route = with.rules.route(index);
+            if with.rules.asks_for_credentials(index) {
+                match auth {
+                    Some(auth) => auth.look_up_key(&subject, clock.now()).await,
+                    None if may_be_in_store(with.rules, &subject) => {
+                        explanation.warnings.push(texts::KEY_NOT_READ.to_owned());
+                    }
+                    None => {}
+                }
+            }
             if route.needs_user() && subject.assume_password() {
                 explanation.warnings.push(texts::PASSWORD_NOT_CHECKED.to_owned());
             }
@@ -106,6 +119,12 @@ pub async fn explain(
             explanation.failed(undecidable.into())
         }
     }
+}
+
+/// Whether the store of a gateway may have the key of the request.
+fn may_be_in_store(rules: &Rules, subject: &Subject<'_, '_>) -> bool {
+    let keys = rules.clients().settings().keys.as_ref();
+    keys.is_some_and(|keys| keys.in_store) && subject.sought_elsewhere().is_some()
 }
 
 impl Explanation {

@@ -18,6 +18,10 @@ use tollgate_core::time::Span;
 
 use crate::patches::Resolved;
 
+/// Why an API key is unknown that a gateway may know.
+pub const KEY_NOT_READ: &str = "API keys in the store are not read without a gateway: ask one with \
+    --admin";
+
 /// What is assumed of a password.
 pub const PASSWORD_NOT_CHECKED: &str = "the password is not checked here: if there is such a user, \
     it is taken for the right one";

@@ -7,6 +7,7 @@ use super::{field, id};
 use crate::support::redis::{Options, Redis};
 use crate::support::{Gateway, Output, Program, eventually, now};
 
+const READ: &str = "read-0123456789abcdef";
 /// The time within which a change is in effect on all nodes.
 const IN_EFFECT: Duration = Duration::from_secs(2);
 const ROUTES: &str =
@@ -157,4 +158,42 @@ fn keys_are_in_a_file_without_redis_and_move_by_export_and_import() {
     let (_, secret) = text.rsplit_once('_').expect("PREFIX_ID_SECRET");
     let secret = &secret.as_bytes()[..43];
     assert!(!bytes.windows(43).any(|it| it == secret));
+}
+
+/// Without it, the request would be one of an unknown key, by the counter of its address.
+#[test]
+fn an_explanation_knows_the_keys_of_the_store() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         client: {{ keys: {{ store: true }} }}\n\
+         store: {{ keys: {{ path: \"{}\" }} }}\n\
+         policies: {{ each: {{ key: api_key, limit: 3/day }} }}\n{ROUTES}\n\
+         admin: {{ address: \"127.0.0.1:0\", tokens: [{{ name: r, role: read, token: {READ} }}] }}\n",
+        directory.path().join("keys.redb").display()
+    ));
+    let text = create(&gateway, &["--first", "--limit", "each=20/day"]);
+    eventually("the key holds", || status(&gateway, &text) == 200);
+    let header = field(&text);
+    let explained = |from: &[&str]| {
+        let asked = ["--json", "-H", &header, "http://gateway.test/"];
+        let all = [&["explain"], from, &asked[..]].concat();
+        let output = Program::command().args(all).env("TOLLGATE_ADMIN_TOKEN", READ).output();
+        let output = output.expect("the program runs");
+        let told = serde_json::from_slice::<serde_json::Value>(&output.stdout);
+        told.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
+    };
+    let admin = format!("http://{}", gateway.addresses()[1]);
+    let told = explained(&["--admin", &admin]);
+    assert_eq!(told["decision"], "admitted", "{told}");
+    // Its own cost is a part of what is used.
+    let policy = &told["policies"][0];
+    assert_eq!(
+        [&policy["limit"], &policy["used"], &policy["limit_from"]],
+        [&serde_json::json!(20), &serde_json::json!(2), &serde_json::json!("key")]
+    );
+    let file = gateway.file();
+    let offline = explained(&["-c", file.to_str().expect("UTF-8")]);
+    let warnings = offline["warnings"].to_string();
+    assert!(warnings.contains("API keys in the store are not read"), "{offline}");
 }

@@ -55,8 +55,12 @@ fn a_client_that_accepts_gzip_gets_it_and_others_get_the_same_text() {
     assert_eq!(decompressed(&compressed), plain.text());
     let head = client.request("HEAD", "/", &[GZIP], b"");
     assert_eq!((head.status, head.field("vary")), (200, Some("accept-encoding")));
+    // What it says is true of the response to GET.
+    assert_eq!((head.field("etag"), head.field("content-length")), (Some("W/\"a\""), None));
+    let head = client.request("HEAD", "/", &[], b"");
+    assert_eq!((head.field("etag"), head.field("content-length")), (Some("\"a\""), Some("4000")));
     // The log has what was sent.
-    let lines = gateway.access_lines(3);
+    let lines = gateway.access_lines(4);
     assert_eq!(
         (&lines[0]["bytes"], &lines[1]["bytes"]),
         (&4000.into(), &compressed.body.len().into())

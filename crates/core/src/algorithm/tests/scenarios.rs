@@ -20,21 +20,39 @@ fn a_hundred_a_minute_admit_500_in_five_minutes_and_6000_in_an_hour() {
     assert!((5998..=6002).contains(&admitted_of_ten_a_second(&algorithm, 3600)));
 }
 
+/// The units that are admitted in an hour of a client that asks whenever it was told to, and `late`.
+fn admitted_of_a_waiting_client(limit: u64, late: Span) -> u64 {
+    let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(per_minute(limit)));
+    let mut counter = Counter::new(&algorithm);
+    let mut now = Timestamp::from_micros(1);
+    let mut admitted = 0;
+    while now < Timestamp::from_micros(3_600_000_000) {
+        match counter.apply(Op::Take(1), now).retry {
+            Retry::After(wait) => now = now.plus(wait).plus(late),
+            _ => admitted += 1,
+        }
+    }
+    admitted
+}
+
 #[test]
 fn a_client_that_waits_as_told_gets_the_whole_limit() {
     for limit in [1, 2, 7, 100] {
-        let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(per_minute(limit)));
-        let mut counter = Counter::new(&algorithm);
-        let mut now = Timestamp::from_micros(1);
-        let mut admitted = 0;
-        while now < Timestamp::from_micros(3_600_000_000) {
-            match counter.apply(Op::Take(1), now).retry {
-                Retry::After(wait) => now = now.plus(wait),
-                _ => admitted += 1,
-            }
-        }
+        let admitted = admitted_of_a_waiting_client(limit, Span::ZERO);
         assert!((60 * limit - 1..=60 * limit).contains(&admitted), "{admitted} of {limit}");
     }
+}
+
+/// A part of the window before counts until the end, and the end itself is only hit by a client that
+/// is never late. A limit of 1 then admits one in two windows.
+#[test]
+fn a_client_that_is_late_gets_at_least_one_less_than_the_limit_in_each_window() {
+    for limit in [1, 2, 7, 100] {
+        let admitted = admitted_of_a_waiting_client(limit, Span::from_millis(1));
+        let least = if limit == 1 { 29 } else { 60 * (limit - 1) };
+        assert!((least..=60 * limit).contains(&admitted), "{admitted} of {limit}");
+    }
+    assert!(admitted_of_a_waiting_client(1, Span::from_millis(1)) <= 31);
 }
 
 #[test]

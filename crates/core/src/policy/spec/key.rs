@@ -10,7 +10,7 @@ const MAX_DEPTH: usize = 8;
 const MAX_KEYS: usize = 16;
 
 /// What requests can have.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct ClientFacts {
     /// Whether they can have a user.
     pub user: bool,
