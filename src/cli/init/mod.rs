@@ -12,6 +12,7 @@ use std::path::Path;
 use self::answers::{Answers, Lines, Terminal};
 pub use self::args::{EXAMPLES, InitArgs};
 pub use self::problem::Problem;
+use super::whole_file;
 use crate::config::{Config, Report};
 
 /// What is printed.
@@ -56,11 +57,18 @@ fn check(text: &str) -> Result<(), Problem> {
 /// The file of the service that the package for Debian installs.
 const OF_PACKAGE: &str = "/etc/tollgate/gateway.yaml";
 
+/// The mode of a file that is gone when it is to be replaced.
+const MODE: u32 = 0o644;
+
 fn write(path: &Path, text: &str, force: bool) -> Result<(), Problem> {
     let unwritable = |error: io::Error| match error.kind() {
         ErrorKind::AlreadyExists => Problem::Exists(path.to_owned()),
         _ => Problem::Unwritable { path: path.to_owned(), error },
     };
+    // A file that is written in place is lost on a full disk, and a gateway could read a part of it.
+    if force && path.is_file() {
+        return whole_file::write(path, text, MODE).map_err(unwritable);
+    }
     let mut options = OpenOptions::new();
     options.write(true).create(true);
     if force {
@@ -92,7 +100,28 @@ fn next(file: &Path, answers: &Answers) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt as _, symlink};
+
     use super::*;
+
+    /// A process that has the old file open reads all of it.
+    #[test]
+    fn an_old_file_is_replaced_as_a_whole_behind_its_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("gateway.yaml");
+        let link = directory.path().join("link");
+        write(&file, "old", false).unwrap();
+        symlink("gateway.yaml", &link).unwrap();
+        assert!(matches!(write(&link, "new", false), Err(Problem::Exists(_))));
+        let old = fs::File::open(&file).unwrap();
+        write(&link, "new", true).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(io::read_to_string(&old).unwrap(), "old");
+        assert_ne!(old.metadata().unwrap().ino(), fs::metadata(&file).unwrap().ino());
+        write(&directory.path().join("other.yaml"), "new", true).unwrap();
+    }
 
     #[test]
     fn the_file_of_the_package_is_that_of_the_service() {
