@@ -5,14 +5,15 @@ use serde_json::Value;
 
 use super::report::{Foreign, Report};
 use super::rows::Row;
-use super::values::{expires, is_empty, is_true, text, whole};
+use super::values::{expires, is_empty, is_true, is_zero, text, whole};
 use crate::api_keys::ImportedKey;
 
 /// What a plain text of a key begins with.
 const PLAIN: &str = "sk-";
 const NOT_READ: &str = "it is not carried over";
-const NO_BUDGET: &str =
-    "Tollgate has no budgets in money: give a policy that counts tokens a limit";
+const NO_BUDGET: &str = "it is not carried over: give the key a limit of a policy that counts money or tokens, with tollgate \
+                         key set --limit";
+const NOTHING: &str = "with 0 LiteLLM refuses every request: the key is disabled";
 const NO_RPM: &str = "name the policy that gets the limit: --rpm POLICY";
 const NO_TPM: &str = "name the policy that gets the limit: --tpm POLICY";
 const NOT_WHOLE: &str = "it is not a whole number: set the limit with tollgate key set --limit";
@@ -37,17 +38,21 @@ pub fn keys(rows: Vec<Row>, policies: &PolicyNames) -> Foreign {
 fn key(number: usize, row: &Row, policies: &PolicyNames, report: &mut Report) -> ImportedKey {
     let mut key = ImportedKey::default();
     for (field, value) in row {
-        if is_empty(value) {
+        if is_empty(value) && !(is_bound(field) && is_zero(value)) {
             continue;
         }
         match &**field {
+            "rpm_limit" | "tpm_limit" | "max_parallel_requests" if is_zero(value) => {
+                key.fields.disabled = true;
+                report.note(number, field, NOTHING);
+            }
             "token" => match text(value) {
                 Some(plain) if plain.starts_with(PLAIN) => key.key = Some(plain),
                 token => key.sha256.extend(token),
             },
             "key_alias" => key.fields.name = text(value),
             "team_id" => key.fields.team = text(value),
-            "blocked" => key.fields.disabled = is_true(value),
+            "blocked" => key.fields.disabled |= is_true(value),
             "expires" => key.fields.expires = expires(value, number, field, report),
             "max_budget" | "soft_budget" | "model_max_budget" => {
                 report.note(number, field, NO_BUDGET);
@@ -66,6 +71,12 @@ fn key(number: usize, row: &Row, policies: &PolicyNames, report: &mut Report) ->
         }
     }
     key
+}
+
+/// Whether 0 is another value of the field than none.
+fn is_bound(field: &str) -> bool {
+    ["rpm_limit", "tpm_limit", "max_parallel_requests", "max_budget", "soft_budget"]
+        .contains(&field)
 }
 
 /// The limit of a policy.
@@ -141,6 +152,37 @@ mod tests {
         assert_eq!(keys[0].fields.limits["per-key"], "60/minute");
         let lines: Vec<String> = report.lines().collect();
         assert_eq!(lines, [format!("tpm_limit of 1 key (1): {NOT_WHOLE}")]);
+    }
+
+    /// LiteLLM has null for no limit.
+    #[test]
+    fn a_limit_of_0_disables_the_key_and_is_told() {
+        let text = format!(
+            r#"[{{"token": "{HASH}", "rpm_limit": 0, "blocked": false}},
+               {{"token": "{HASH}", "tpm_limit": "0", "blocked": null, "spend": 0.0}},
+               {{"token": "{HASH}", "blocked": true, "max_parallel_requests": 0.0}},
+               {{"token": "{HASH}", "rpm_limit": null, "tpm_limit": "", "max_budget": 0.0}}]"#
+        );
+        for policies in [with_policies(), PolicyNames::default()] {
+            let Foreign { keys, report } = foreign(&text, &policies);
+            let disabled: Vec<bool> = keys.iter().map(|key| key.fields.disabled).collect();
+            assert_eq!(disabled, [true, true, true, false]);
+            assert!(keys.iter().all(|key| key.fields.limits.is_empty()));
+            let lines: Vec<String> = report.lines().collect();
+            assert_eq!(
+                lines,
+                [
+                    format!("max_budget of 1 key (4): {NO_BUDGET}"),
+                    format!("max_parallel_requests of 1 key (3): {NOTHING}"),
+                    format!("rpm_limit of 1 key (1): {NOTHING}"),
+                    format!("tpm_limit of 1 key (2): {NOTHING}"),
+                ]
+            );
+        }
+        let csv = format!("token,rpm_limit,max_budget\n{HASH},0,0\n{HASH},,\n");
+        let Foreign { keys, report } = foreign(&csv, &with_policies());
+        assert_eq!((keys[0].fields.disabled, keys[1].fields.disabled), (true, false));
+        assert_eq!(report.lines().count(), 2);
     }
 
     #[test]

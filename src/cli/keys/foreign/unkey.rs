@@ -9,13 +9,14 @@ use serde_json::Value;
 
 use super::report::Foreign;
 use super::rows::Row;
-use super::values::{expires, is_empty, is_true, label, text};
+use super::values::{expires, is_empty, is_true, is_zero, label, text};
 use crate::api_keys::ImportedKey;
 
 /// The label with the owner of a key.
 const OWNER: &str = "external_id";
 const NOT_READ: &str = "it is not carried over";
 const DELETED: &str = "the key is deleted, and is left out";
+const USED_UP: &str = "no use of the key is left, but here it is accepted: disable it with tollgate key set --disabled";
 
 pub fn keys(rows: Vec<Row>) -> Foreign {
     let mut foreign = Foreign::default();
@@ -32,8 +33,11 @@ fn key(number: usize, row: &Row, foreign: &mut Foreign) -> Option<ImportedKey> {
     for (field, value) in row {
         match &**field {
             "hash" => key.sha256.extend(text(value).map(|hash| hexadecimal(&hash))),
-            // It is the only field in which false says something.
+            // It is the only field in which false says something, as 0 does in the next ones.
             "enabled" => key.fields.disabled = !is_true(value) && *value != Value::Null,
+            "remaining" | "remaining_requests" if is_zero(value) => {
+                report.note(number, field, USED_UP);
+            }
             _ if is_empty(value) => {}
             "name" => key.fields.name = text(value),
             "expires" => key.fields.expires = expires(value, number, field, report),
@@ -101,6 +105,24 @@ mod tests {
                 format!("deleted_at of 1 key (3): {DELETED}"),
                 format!("meta of 1 key (1): {NOT_READ}"),
                 format!("remaining of 1 key (1): {NOT_READ}"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_key_of_which_no_use_is_left_is_told() {
+        let digest = KeyDigest::of(b"uk_0123456789abcdef0123");
+        let Foreign { keys, report } = foreign(&format!(
+            r#"[{{"hash": "{digest}", "remaining": 0}}, {{"hash": "{digest}", "remaining": null}},
+               {{"hash": "{digest}", "remaining_requests": "0"}}]"#
+        ));
+        assert_eq!(keys.len(), 3);
+        let lines: Vec<String> = report.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                format!("remaining of 1 key (1): {USED_UP}"),
+                format!("remaining_requests of 1 key (3): {USED_UP}"),
             ]
         );
     }

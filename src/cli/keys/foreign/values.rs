@@ -9,18 +9,28 @@ use super::report::Report;
 /// Why a time is not carried over as it is.
 pub const DAY_ONLY: &str = "a key ends with a day in UTC: it ends at the beginning of this day";
 
-/// Whether a field says nothing.
+/// Whether a field says nothing. A bound of 0 does say something: see [`is_zero`].
 pub fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Bool(is_true) => !is_true,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => {
-            matches!(text.trim(), "" | "{}" | "[]" | "f" | "false" | "null" | "NULL")
-                || text.trim().parse() == Ok(0.0)
+        Value::String(text)
+            if matches!(text.trim(), "" | "{}" | "[]" | "f" | "false" | "null" | "NULL") =>
+        {
+            true
         }
+        Value::Number(_) | Value::String(_) => is_zero(value),
         Value::Array(items) => items.is_empty(),
         Value::Object(fields) => fields.is_empty(),
+    }
+}
+
+/// Whether a field is the number 0.
+pub fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.trim().parse() == Ok(0.0),
+        _ => false,
     }
 }
 
@@ -113,7 +123,13 @@ mod tests {
             assert!(is_empty(&value), "{value}");
         }
         for value in [json!(1), json!("x"), json!([1]), json!(true)] {
-            assert!(!is_empty(&value), "{value}");
+            assert!(!is_empty(&value) && !is_zero(&value), "{value}");
+        }
+        for value in [json!(0), json!(0.0), json!("0"), json!(" 0.0 ")] {
+            assert!(is_zero(&value), "{value}");
+        }
+        for value in [json!(null), json!(""), json!("null"), json!(false), json!([0])] {
+            assert!(!is_zero(&value), "{value}");
         }
     }
 }
