@@ -6,7 +6,7 @@ mod foreign;
 mod import;
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::rc::Rc;
 
 use thiserror::Error;
@@ -27,8 +27,8 @@ use crate::api_keys::{
 use crate::app::{CommandError, local_runtime, settings_with_password};
 use crate::config::{self, Config};
 
-/// The most bytes of standard input.
-const MAX_INPUT: u64 = 256 << 20;
+/// The most MiB of standard input.
+const MAX_INPUT_MIB: u64 = 256;
 /// How many keys a page of a list has.
 const PAGE: usize = 500;
 
@@ -283,9 +283,22 @@ fn shown_once(made: &CreatedKey) -> Result<(), Problem> {
 
 /// The text on standard input.
 fn input() -> Result<String, Problem> {
-    let mut text = String::new();
-    io::stdin().lock().take(MAX_INPUT).read_to_string(&mut text)?;
-    Ok(text)
+    text_within(io::stdin().lock(), MAX_INPUT_MIB)
+}
+
+/// The whole text, of at most this many MiB. A part of it is never taken for the whole: the keys
+/// behind it would be unknown.
+fn text_within(input: impl Read, most_mib: u64) -> Result<String, Problem> {
+    let most_bytes = most_mib << 20;
+    let mut bytes = Vec::new();
+    // One more byte than allowed is enough to see that the text is too large.
+    input.take(most_bytes + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).map_or(true, |bytes| bytes > most_bytes) {
+        let why = format!("standard input is larger than {most_mib} MiB: give it in parts");
+        return Err(Problem::Input(why));
+    }
+    let not_text = |_| io::Error::new(ErrorKind::InvalidData, "standard input is not UTF-8 text");
+    Ok(String::from_utf8(bytes).map_err(not_text)?)
 }
 
 fn map(pairs: &[(String, String)]) -> BTreeMap<String, String> {
@@ -310,5 +323,24 @@ fn patch(fields: &Fields, enabled: bool, unset: &[String]) -> KeyPatch {
         disabled: (fields.disabled || enabled).then_some(Some(fields.disabled)),
         limits: pairs("limits", &fields.limits),
         labels: pairs("labels", &fields.labels),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_above_the_bound_is_refused_and_not_cut() {
+        let text = "k".repeat(1 << 20);
+        assert_eq!(text_within(text.as_bytes(), 1).unwrap(), text);
+        let error = text_within(format!("{text}\n").as_bytes(), 1).unwrap_err();
+        assert!(error.is_usage());
+        assert_eq!(error.to_string(), "standard input is larger than 1 MiB: give it in parts");
+        // The bound may be inside of a character.
+        let error = text_within(format!("{}é", &text[1..]).as_bytes(), 1).unwrap_err();
+        assert!(error.to_string().contains("larger than 1 MiB"), "{error}");
+        let error = text_within(&b"\xff"[..], 1).unwrap_err();
+        assert_eq!(error.to_string(), "standard input is not UTF-8 text");
     }
 }
