@@ -1,18 +1,52 @@
 //! The variables of Redis, and the section `store`.
 
+use percent_encoding::percent_decode_str;
+
 use super::environment::Environment;
 use super::forms::credentials;
 use super::yaml::{Text, flow, quoted};
 
+/// A user and a password.
+struct Login {
+    user: Option<String>,
+    password: String,
+}
+
+impl Login {
+    /// That of `user:password`, as it is.
+    fn plain(text: &str) -> Self {
+        let (user, password) = credentials(text);
+        Self { user: user.map(str::to_owned), password: password.to_owned() }
+    }
+
+    /// That of a URL, in which signs are written as `%` and two digits. None if a `%` is not.
+    fn of_url(text: &str) -> Option<Self> {
+        let (user, password) = credentials(text);
+        let user = user.map(decoded);
+        Some(Self {
+            user: user.map_or(Some(None), |it| it.map(Some))?,
+            password: decoded(password)?,
+        })
+    }
+}
+
+fn decoded(text: &str) -> Option<String> {
+    let is_code = |it: &str| it.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    let is_whole = text.split('%').skip(1).all(is_code);
+    is_whole.then(|| percent_decode_str(text).decode_utf8().ok().map(Into::into)).flatten()
+}
+
 /// The servers that a value of REDIS_URL names.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 struct Servers {
     /// `host:port` of each, or the path of a socket.
     hosts: Vec<String>,
     /// The name of the master that Sentinels know.
     master: Option<String>,
-    /// `user:password` in the URL.
-    credentials: Option<String>,
+    /// The first user and password in the URLs.
+    login: Option<Login>,
+    /// Whether a user or a password in a URL cannot be decoded.
+    is_undecodable: bool,
     has_tls: bool,
 }
 
@@ -25,20 +59,18 @@ impl Servers {
             servers.master = items.next().map(str::to_owned);
         }
         for item in items {
-            let rest = match item.split_once("://") {
-                Some((scheme, rest)) => {
-                    servers.has_tls |= scheme == "rediss";
-                    rest
-                }
-                None => item,
+            let url = item.split_once("://");
+            let rest = url.map_or(item, |(_, rest)| rest);
+            servers.has_tls |= url.is_some_and(|(scheme, _)| scheme == "rediss");
+            let Some((login, host)) = rest.rsplit_once('@') else {
+                servers.hosts.push(rest.to_owned());
+                continue;
             };
-            let host = match rest.rsplit_once('@') {
-                Some((credentials, host)) => {
-                    servers.credentials.get_or_insert_with(|| credentials.to_owned());
-                    host
-                }
-                None => rest,
-            };
+            // envoyproxy/ratelimit decodes what has a scheme, and takes all else as it is.
+            let login =
+                if url.is_some() { Login::of_url(login) } else { Some(Login::plain(login)) };
+            servers.is_undecodable |= login.is_none();
+            servers.login = servers.login.or(login);
             servers.hosts.push(host.to_owned());
         }
         servers
@@ -83,20 +115,26 @@ fn write_redis(env: &mut Environment, yaml: &mut Text) {
         );
         return;
     }
+    if servers.is_undecodable {
+        env.mistake(
+            "the user or the password in REDIS_URL has a % without a code: write %25 for %",
+        );
+        return;
+    }
     let is_socket = url.starts_with('/') || socket.as_deref() == Some("unix");
     let kind = if is_socket && kind == "single" { "unix" } else { &*kind };
     let has_tls = env.is_set("REDIS_TLS") || servers.has_tls;
     yaml.map(0, "store");
     yaml.map(1, "redis");
     yaml.text(2, "url", &servers.url(kind, has_tls));
-    let auth = env.text("REDIS_AUTH").map(|auth| ("REDIS_AUTH", auth));
-    let in_url = servers.credentials.map(|it| ("REDIS_URL", it));
-    if let Some((variable, auth)) = auth.or(in_url) {
-        write_credentials(env, yaml, 2, variable, &auth);
+    match (env.text("REDIS_AUTH"), &servers.login) {
+        (Some(auth), _) => write_login(env, yaml, 2, "REDIS_AUTH", &Login::plain(&auth)),
+        (None, Some(login)) => write_login(env, yaml, 2, "REDIS_URL", login),
+        (None, None) => {}
     }
     if let (Some(auth), "sentinel") = (env.text("REDIS_SENTINEL_AUTH"), kind) {
         yaml.map(2, "sentinel");
-        write_credentials(env, yaml, 3, "REDIS_SENTINEL_AUTH", &auth);
+        write_login(env, yaml, 3, "REDIS_SENTINEL_AUTH", &Login::plain(&auth));
     }
     if has_tls {
         write_tls(env, yaml);
@@ -107,18 +145,18 @@ fn write_redis(env: &mut Environment, yaml: &mut Text) {
 }
 
 /// Writes the user and the password of a variable, with the password as a reference.
-fn write_credentials(
+fn write_login(
     env: &mut Environment,
     yaml: &mut Text,
     depth: usize,
     variable: &str,
-    auth: &str,
+    login: &Login,
 ) {
-    let (user, password) = credentials(auth);
-    if let Some(user) = user.filter(|it| !it.is_empty()) {
+    let Login { user, password } = login;
+    if let Some(user) = user.as_deref().filter(|it| !it.is_empty()) {
         yaml.text(depth, "username", user);
     }
-    let is_whole = env.text(variable).as_deref() == Some(password);
+    let is_whole = env.text(variable).as_deref() == Some(&**password);
     let name = if is_whole { variable.to_owned() } else { format!("{variable}_PASSWORD") };
     let reference = env.secret(&name, password);
     yaml.secret(depth, "password", &reference);

@@ -148,6 +148,32 @@ fn secrets_are_references() {
     assert_eq!((sentinels.username.as_deref(), &*settings.prefix), (Some("eve"), "eg:"));
 }
 
+/// envoyproxy/ratelimit parses what has a scheme as a URL, and takes all else as it is.
+#[test]
+fn the_user_and_the_password_of_a_url_are_decoded() {
+    for (variable, value, user, password) in [
+        ("REDIS_URL", "redis://:p%40ss%2Fwo%3Ard@r:6379/0", None, "p@ss/wo:rd"),
+        ("REDIS_URL", "rediss://a%3Ann:%25p%c3%a9@r", Some("a:nn"), "%p\u{e9}"),
+        ("REDIS_URL", "redis://:p%2Cq@a:1,redis://b:2", None, "p,q"),
+        ("REDIS_URL", "ann:p%40ss@r:6379", Some("ann"), "p%40ss"),
+        ("REDIS_AUTH", "a%3Ann:p%40ss", Some("a%3Ann"), "p%40ss"),
+    ] {
+        let kind = if value.contains("b:2") { "CLUSTER" } else { "SINGLE" };
+        let translated = with(&[("REDIS_TYPE", kind), (variable, value)]);
+        let redis = compiled(&translated).store.redis.expect("a server");
+        assert_eq!(redis.credentials.username.as_deref(), user, "{value}");
+        let name = format!("{variable}_PASSWORD");
+        assert_eq!(translated.secrets.get(&name).as_deref(), Some(password), "{value}");
+        assert!(redis.credentials.password.is_some(), "{value}");
+    }
+    for value in ["redis://:hunter2%4@r", "redis://:hunter2%@r", "redis://:hunter2%ff@r"] {
+        let mistakes = with(&[("REDIS_URL", value)]).mistakes;
+        assert_eq!(mistakes.len(), 1, "{mistakes:?}");
+        let expected = "in REDIS_URL has a % without a code: write %25 for %";
+        assert!(mistakes[0].contains(expected) && !mistakes[0].contains("hunter2"), "{mistakes:?}");
+    }
+}
+
 #[test]
 fn servers_of_redis_have_the_forms_of_each_type() {
     for (more, url) in [
