@@ -10,19 +10,21 @@ use super::shown;
 use crate::patches::FORMAT;
 
 /// The format of the digests. Another choice of sections or fields is another format.
-const VERSION: &str = "1";
+const VERSION: &str = "2";
 
 /// The sections that are compared.
 const SECTIONS: [&str; 6] = ["check", "client", "defaults", "policies", "routes", "store"];
 
 /// The fields of these sections that may differ: how a node reaches the store, and what it keeps
 /// in its own memory.
-const OF_ONE_NODE: [&str; 10] = [
+const OF_ONE_NODE: [&str; 12] = [
     "/store/memory",
     "/store/overrides",
     "/store/redis/url",
     "/store/redis/username",
     "/store/redis/password",
+    "/store/redis/password_command",
+    "/store/redis/password_lifetime",
     "/store/redis/sentinel",
     "/store/redis/tls",
     "/store/redis/timeout",
@@ -105,6 +107,11 @@ mod tests {
             ("127.0.0.1:9901", "127.0.0.1:9902"),
             ("127.0.0.1:81", "127.0.0.1:82"),
             ("redis://u:hunter2@r:6379/0", "redis://r.zone-b"),
+            ("redis://u:hunter2@r:6379/0\"", "redis://r\", username: u, password: hunter2"),
+            (
+                "redis://u:hunter2@r:6379/0\"",
+                "redis://r\", password_command: [/bin/token, a], password_lifetime: 55m",
+            ),
             ("timeout: 20ms", "timeout: 50ms, connections: 4"),
             ("  memory: { max_keys: 1000 }\n", ""),
             ("max_keys: 1000", "max_keys: 2000"),
