@@ -11,7 +11,8 @@ pub fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// `1h30m`, `1.5s`, `300ms`, `0` (`time.ParseDuration`). Fractions of a millisecond are cut.
+/// `1h30m`, `1.5s`, `300ms`, `0` (`time.ParseDuration`). Fractions of a millisecond are cut. As
+/// there, a duration has at most `2^63 - 1` nanoseconds.
 pub fn duration(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
@@ -33,10 +34,12 @@ pub fn duration(text: &str) -> Option<Duration> {
             _ => return None,
         };
         let number: f64 = number.parse().ok()?;
-        sum += Duration::try_from_secs_f64(number * micros / 1e6).ok()?;
+        sum = sum.checked_add(Duration::try_from_secs_f64(number * micros / 1e6).ok()?)?;
         rest = others;
     }
-    (!text.is_empty()).then(|| Duration::from_millis(u64::try_from(sum.as_millis()).unwrap_or(0)))
+    i64::try_from(sum.as_nanos()).ok()?;
+    let ms = u64::try_from(sum.as_millis()).ok()?;
+    (!text.is_empty()).then(|| Duration::from_millis(ms))
 }
 
 /// `k=v,k=v`. Entries without a value are left out, as there.

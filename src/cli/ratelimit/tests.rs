@@ -287,6 +287,7 @@ fn what_cannot_be_done_is_a_mistake() {
         (("BACKEND_TYPE", "memcache"), "BACKEND_TYPE=memcache is not supported"),
         (("SHADOW_MODE", "yes"), "the value of SHADOW_MODE cannot be used: write true or false"),
         (("GRPC_MAX_CONNECTION_AGE", "1 hour"), "write a duration like 1h30m"),
+        (("GRPC_MAX_CONNECTION_AGE", TOO_LONG), "write a duration like 1h30m"),
         (("CONFIG_TYPE", "etcd"), "write one of: file, grpc_xds_sotw"),
         (("REDIS_TYPE", "ring"), "write one of: single, cluster, sentinel"),
         (("REDIS_URL", ","), "REDIS_URL names no server"),
@@ -332,6 +333,10 @@ fn the_name_of_the_program_stands_for_the_command() {
     assert!(of(&[]).is_empty());
 }
 
+/// Each of its parts fits in a [`Duration`](std::time::Duration), and their sum does not. Regression:
+/// the sum panicked.
+const TOO_LONG: &str = "5000000000000000h5000000000000000h";
+
 #[test]
 fn durations_of_go_are_read() {
     let ms = |text: &str| forms::duration(text).map(|it| it.as_millis());
@@ -339,7 +344,11 @@ fn durations_of_go_are_read() {
     assert_eq!(ms("1.5s"), Some(1500));
     assert_eq!(ms("300ms"), Some(300));
     assert_eq!((ms("0"), ms("2500us")), (Some(0), Some(2)));
-    for bad in ["", "1", "h", "1x", "1h 30m", "-1s", "1..5s"] {
+    // The longest one is 2562047h47m16.854775807s.
+    assert_eq!(ms("2562047h47m16s"), Some(9_223_372_036_000));
+    for bad in
+        ["", "1", "h", "1x", "1h 30m", "-1s", "1..5s", TOO_LONG, "9999999999999h", "2562048h"]
+    {
         assert_eq!(ms(bad), None, "{bad}");
     }
 }
