@@ -250,7 +250,7 @@ const fn is_of_proxy(failure: Failure) -> bool {
     matches!(
         failure,
         Failure::Question(BadQuestion {
-            fault: QuestionFault::Missing | QuestionFault::Repeated,
+            fault: QuestionFault::Missing | QuestionFault::Repeated | QuestionFault::NoAddress,
             ..
         })
     )

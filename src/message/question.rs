@@ -22,6 +22,9 @@ pub enum QuestionFault {
     /// The field has several lines, or two fields say the same.
     #[error("it is given twice, and the proxy that asks must remove what its client has sent")]
     Repeated,
+    /// The field names no address of IP.
+    #[error("it is not an address, and the proxy that asks must set one")]
+    NoAddress,
     /// A server would not accept such a request.
     #[error(transparent)]
     Malformed(#[from] Malformed),
@@ -34,7 +37,7 @@ impl QuestionFault {
     /// One word for logs and metrics.
     pub const fn reason(self) -> &'static str {
         match self {
-            Self::Missing | Self::Repeated => "question",
+            Self::Missing | Self::Repeated | Self::NoAddress => "question",
             Self::Malformed(_) => "malformed",
             Self::Ambiguous(_) => "ambiguous",
         }

@@ -1,6 +1,6 @@
 //! From the attributes of a request to the request.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use http::header::HOST;
 use http::request::Parts;
@@ -17,6 +17,7 @@ const METHOD: &str = "attributes.request.http.method";
 const PATH: &str = "attributes.request.http.path";
 const AUTHORITY: &str = "attributes.request.http.host";
 const FIELDS: &str = "attributes.request.http.headers";
+const SOURCE: &str = "attributes.source.address";
 
 /// The question that `asker` asks.
 ///
@@ -26,18 +27,31 @@ pub fn question(asked: CheckRequest, asker: IpAddr) -> Result<Question, Failed> 
     let attributes = asked.attributes.unwrap_or_default();
     let http = attributes.request.and_then(|request| request.http);
     let http = http.ok_or_else(|| Failed::invalid("attributes.request.http is missing"))?;
-    let client = attributes.source.as_ref().and_then(address);
+    let client = attributes.source.as_ref().map_or(Ok(None), address);
     let has_content = http.size > 0;
     let (mut head, ()) = Request::new(()).into_parts();
-    let fault = describe(&mut head, http).err();
+    let fault = describe(&mut head, http).err().or(client.err());
+    let client = client.unwrap_or_default();
     let parts = QuestionParts { target: PATH, host: AUTHORITY };
     Ok(Question { head, fault, parts, has_content, asker, client, answer_by: None })
 }
 
-/// None: the client has no address of IP.
-fn address(source: &Peer) -> Option<IpAddr> {
-    let address = source.address.as_ref()?.socket_address.as_ref()?;
-    Some(address.address.parse::<IpAddr>().ok()?.to_canonical())
+/// The address of the client, without its scope. None: the client is on no socket of IP.
+///
+/// # Errors
+/// If the address cannot be read. Fields of the request do not stand in for it, because the client
+/// may write them.
+fn address(source: &Peer) -> Result<Option<IpAddr>, BadQuestion> {
+    let address = source.address.as_ref().and_then(|it| it.socket_address.as_ref());
+    let Some(text) = address.map(|it| &*it.address) else { return Ok(None) };
+    let fault = if text.is_empty() { QuestionFault::Missing } else { QuestionFault::NoAddress };
+    let bad = BadQuestion { field: SOURCE, fault };
+    match text.split_once('%') {
+        // Envoy writes the scope of an address that is valid on one link: `fe80::1%2`.
+        Some((host, _scope)) => host.parse::<Ipv6Addr>().map(IpAddr::V6).map_err(|_| bad),
+        None => text.parse::<IpAddr>().map_err(|_| bad),
+    }
+    .map(|address| Some(address.to_canonical()))
 }
 
 /// Makes `head` the head of the request.
@@ -134,6 +148,21 @@ mod tests {
         let question = question(asked, ASKER).unwrap();
         assert_eq!((question.client, question.has_content), (None, true));
         assert!(super::question(CheckRequest::default(), ASKER).is_err());
+    }
+
+    /// Regression: the client of an address with a scope, or of one that cannot be read, was the one
+    /// that `X-Forwarded-For` names, which a client may write.
+    #[test]
+    fn the_client_is_always_the_address_that_envoy_tells() {
+        let told = |source| question(asked(http(), Some(source)), ASKER).unwrap();
+        for source in ["fe80::1%eth0", "fe80::1%2", "fe80::1"] {
+            let Question { client, fault, .. } = told(source);
+            assert_eq!((client, fault), (Some("fe80::1".parse().unwrap()), None), "{source}");
+        }
+        for source in ["", "%2", "192.0.2.1:80", "192.0.2.1%2", "a.test"] {
+            let Question { client, fault, .. } = told(source);
+            assert_eq!((client, fault.map(|it| it.field)), (None, Some(SOURCE)), "{source}");
+        }
     }
 
     #[test]
