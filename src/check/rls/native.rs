@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate_core::algorithm::Algorithm;
+use tollgate_core::algorithm::{Algorithm, QuotaError};
 use tollgate_core::digest::{Principal, Secret};
-use tollgate_core::policy::{KeyExpr, Mode, Policy};
+use tollgate_core::policy::{KeyExpr, Mode, OverrideLimit, Policy};
 
 use super::plan::Limited;
 use super::{Descriptor, Entry, Matched, Override, Plan, Series, Slot, Unit};
@@ -42,6 +42,18 @@ impl EntryMatch {
     fn fits(&self, entry: Entry<'_>) -> bool {
         *self.key == *entry.key && self.value.as_deref().is_none_or(|value| value == entry.value)
     }
+}
+
+/// A limit in a question that its policy cannot count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("descriptors[{index}].limit does not fit the policy {policy}: {why}")]
+pub struct Misfit<'p> {
+    /// The index of the descriptor.
+    pub index: usize,
+    /// The name of the policy.
+    pub policy: &'p str,
+    /// Why it cannot.
+    pub why: QuotaError,
 }
 
 /// The policies of the gateway.
@@ -103,12 +115,16 @@ impl NativeRule {
 }
 
 /// The plan for a request to a domain with these rules.
+///
+/// # Errors
+/// If the request brings along a limit that its policy cannot count. The limit of the policy does
+/// not stand in for it, because it may admit more.
 pub fn plan<'p>(
     rules: &'p [NativeRule],
     descriptors: &[Descriptor<'_>],
     policies: &impl Policies<'p>,
     secret: Secret,
-) -> Plan<'p> {
+) -> Result<Plan<'p>, Misfit<'p>> {
     let mut plan = Plan {
         matched: SmallVec::new(),
         hits: descriptors.iter().map(|it| it.hits).collect(),
@@ -122,13 +138,9 @@ pub fn plan<'p>(
             plan.matched.push(Matched::None);
             continue;
         };
-        let instead = match descriptor.instead {
-            Some(Override { requests: 1.., .. }) | None => descriptor.instead.and_then(|it| {
-                let window = it.unit.window_beside(policy.algorithm.window());
-                policy.override_limit(it.requests.into(), Some(window)).ok()
-            }),
-            Some(_) => None,
-        };
+        let counted = descriptor.instead.filter(|it| it.requests > 0);
+        let instead = counted.map(|it| own_limit(policy, it)).transpose();
+        let instead = instead.map_err(|why| Misfit { index, policy: &policy.name, why })?;
         let algorithm = instead.as_ref().map_or(&policy.algorithm, |it| &it.algorithm);
         let is_zero = descriptor.instead.is_some_and(|it| it.requests == 0);
         if policy.is_unlimited && descriptor.instead.is_none() {
@@ -153,7 +165,16 @@ pub fn plan<'p>(
         plan.add(slot, index);
     }
     plan.slots.sort_by_key(|slot| slot.round);
-    plan
+    Ok(plan)
+}
+
+/// The limit that a request brings along, as the policy counts it.
+fn own_limit(
+    policy: &Policy,
+    Override { requests, unit }: Override,
+) -> Result<OverrideLimit, QuotaError> {
+    let window = unit.window_beside(policy.algorithm.window());
+    policy.override_limit(requests.into(), Some(window))
 }
 
 fn limited<'p>(rule: &NativeRule, policy: &'p Policy, algorithm: &Algorithm) -> Limited<'p> {

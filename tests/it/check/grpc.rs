@@ -29,10 +29,21 @@ pub(super) struct Question {
 pub(super) struct Descriptor {
     #[prost(message, repeated, tag = "1")]
     entries: Vec<Entry>,
+    #[prost(message, optional, tag = "2")]
+    pub(super) limit: Option<Limit>,
     #[prost(message, optional, tag = "3")]
     hits: Option<u64>,
     #[prost(bool, tag = "4")]
     is_negative: bool,
+}
+
+/// A limit that the question brings along.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Limit {
+    #[prost(uint32, tag = "1")]
+    pub(super) requests: u32,
+    #[prost(int32, tag = "2")]
+    pub(super) unit: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -55,10 +66,19 @@ pub(super) struct Answer {
     body: String,
 }
 
+impl Answer {
+    /// The value of a field for the client.
+    pub(super) fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|it| it.key == name).map(|it| &*it.value)
+    }
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Status {
     #[prost(int32, tag = "1")]
     pub(super) code: i32,
+    #[prost(message, optional, tag = "2")]
+    pub(super) limit: Option<Limit>,
     #[prost(uint32, tag = "3")]
     pub(super) remaining: u32,
 }
@@ -66,7 +86,8 @@ pub(super) struct Status {
 /// A descriptor of these entries.
 pub(super) fn descriptor(entries: &[(&str, &str)], hits: Option<u64>) -> Descriptor {
     let entry = |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
-    Descriptor { entries: entries.iter().map(entry).collect(), hits, is_negative: false }
+    let entries = entries.iter().map(entry).collect();
+    Descriptor { entries, limit: None, hits, is_negative: false }
 }
 
 /// Makes one call on a connection of its own: the fields with the status, and the message.
@@ -174,10 +195,11 @@ fn descriptors_are_counted_under_both_kinds_of_domains() {
     let login = [("generic_key", "login"), ("remote_address", "10.0.0.1")];
     assert_eq!(over(address, "edge", &login, 3), [false, false, true]);
     let refused = ask(address, "edge", vec![descriptor(&login, None)]);
-    let field = |name: &str| refused.fields.iter().find(|it| it.key == name).map(|it| &*it.value);
-    assert_eq!((&*refused.body, field("content-type")), ("wait", Some("text/plain")));
-    assert!(field("ratelimit").is_some_and(|it| it.starts_with("\"logins\";r=0;t=")));
-    assert!(field("retry-after").is_some_and(|it| it.parse::<u64>().is_ok_and(|it| it > 0)));
+    assert_eq!((&*refused.body, refused.field("content-type")), ("wait", Some("text/plain")));
+    assert!(refused.field("ratelimit").is_some_and(|it| it.starts_with("\"logins\";r=0;t=")));
+    assert!(
+        refused.field("retry-after").is_some_and(|it| it.parse::<u64>().is_ok_and(|it| it > 0))
+    );
     let other = [("generic_key", "login"), ("remote_address", "10.0.0.2")];
     assert_eq!(over(address, "edge", &other, 1), [false]);
 
@@ -263,4 +285,36 @@ fn a_changed_directory_is_read_again_and_a_faulty_one_changes_nothing() {
     let why = "another file is about the domain";
     eventually("the mistake is reported", || gateway.log().contains(why));
     assert_eq!(remaining("v"), 30);
+}
+
+/// Regression: a limit in the question that the policy cannot count was left out, and the limit of
+/// the policy held.
+#[test]
+fn a_limit_in_the_question_that_does_not_fit_is_a_mistake() {
+    let gateway = Gateway::start(
+        "policies:\n  \
+           day: { key: ip, limit: 1000/day, algorithm: fixed_window, calendar: Europe/Berlin }\n  \
+           log: { key: ip, limit: 5/minute, algorithm: sliding_log }\n\
+         check: { grpc: { address: \"127.0.0.1:0\", domains: { edge: [\
+           { match: [day], policy: day }, { match: [log], policy: log }] } } }\n",
+    );
+    let end = |key, requests, unit| {
+        let limit = Some(Limit { requests, unit });
+        let plain = descriptor(&[("other", "v")], None);
+        let limited = Descriptor { limit, ..descriptor(&[(key, "v")], None) };
+        let question =
+            Question { domain: "edge".into(), descriptors: vec![plain, limited], hits: 0 };
+        let (end, _) = call(gateway.address(), SHOULD_RATE_LIMIT, &question);
+        let text = |name: &str| end.get(name).map(|it| it.to_str().expect("ASCII").to_owned());
+        (text("grpc-status").expect("a status"), text("grpc-message").unwrap_or_default())
+    };
+    for (key, requests, unit) in [("day", 1, 1), ("log", 100_000, 2)] {
+        let (status, message) = end(key, requests, unit);
+        assert_eq!(status, "3", "{key}");
+        let is_named =
+            message.contains(&format!("descriptors[1].limit does not fit the policy {key}:"));
+        assert!(is_named, "{message}");
+    }
+    assert_eq!(end("day", 7, 4).0, "0");
+    assert_eq!(end("log", 7, 2).0, "0");
 }

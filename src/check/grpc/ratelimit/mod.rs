@@ -78,7 +78,9 @@ pub async fn decide(
     let plan = match limits.native.get(domain) {
         Some(rules) => {
             (switches.shadow, switches.quota) = (false, false);
-            rls::native_plan(rules, &descriptors, &Known { snapshot, metrics, domain }, secret)
+            let known = Known { snapshot, metrics, domain };
+            let plan = rls::native_plan(rules, &descriptors, &known, secret);
+            plan.map_err(|misfit| Failed::invalid(misfit.to_string()))?
         }
         None => {
             let domains = domains.ok_or_else(not_known_yet)?;
