@@ -16,9 +16,11 @@ pub struct Status<'d> {
     pub limit: Option<(u32, Option<Unit>, &'d str)>,
     /// How many more hits fit.
     pub remaining: u32,
-    /// The time until the limit is fresh, or, if the descriptor is over it, until its hits fit.
-    /// None if it is not known, or they never fit.
+    /// The time until the limit is fresh, or, if the descriptor is over it, until its hits fit. If
+    /// they never fit, it is the time until the window ends. None if it is not known.
     pub reset: Option<Span>,
+    /// Whether the descriptor has more hits than its limit, so that they never fit.
+    pub never_fits: bool,
 }
 
 /// The answer to a request.
@@ -40,7 +42,8 @@ pub struct Answer<'d> {
 }
 
 impl Status<'_> {
-    const UNMATCHED: Self = Self { is_over: false, limit: None, remaining: 0, reset: None };
+    const UNMATCHED: Self =
+        Self { is_over: false, limit: None, remaining: 0, reset: None, never_fits: false };
     const UNLIMITED: Self = Self { remaining: u32::MAX, ..Self::UNMATCHED };
 }
 
@@ -84,6 +87,7 @@ fn of_none<'d>(limited: &Limited<'d>, hits: Hits, now: Timestamp) -> (Status<'d>
         limit: Some((limited.requests, limited.unit, limited.name)),
         remaining: 0,
         reset: limited.unit.map(|unit| until_end(unit, now)),
+        never_fits: true,
     };
     (status, Tally::of_none(hits.added(), limited.is_shadow))
 }
@@ -103,6 +107,8 @@ fn of_slot<'d>(
             (!verdict.admitted, remaining, reset(verdict, limited.unit, now), verdict.limit)
         }
         Counted::Unlimited => return (Status::UNLIMITED, None),
+        // Envoy tells its client the numbers of a status with a limit, and there are none.
+        Counted::Unasked => return (Status::UNMATCHED, None),
         Counted::FailedOpen => (false, own, None, own),
         Counted::FailedClosed => (true, 0, None, own),
     };
@@ -112,6 +118,7 @@ fn of_slot<'d>(
         limit: Some((requests, limited.unit, limited.name)),
         remaining: u32::try_from(remaining).unwrap_or(u32::MAX),
         reset,
+        never_fits: matches!(counted, Counted::Judged(it) if it.retry == Retry::Never),
     };
     let used = limit.saturating_sub(remaining);
     let before = if is_over { used } else { used.saturating_sub(all) };

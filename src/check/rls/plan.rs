@@ -113,6 +113,8 @@ pub enum Counted {
     FailedOpen,
     /// The store is not available, and such hits are refused.
     FailedClosed,
+    /// The counter was not asked, because another limit refuses the request.
+    Unasked,
 }
 
 /// What a request counts.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::authorization::{ask_with, has, question};
-use super::grpc::{ask, descriptor};
+use super::grpc::{Limit, ask, descriptor};
 use crate::support::http::{Http, block_on};
 use crate::support::redis::{Fault, Options, Redis, Wire};
 use crate::support::{Gateway, eventually, now};
@@ -127,4 +127,43 @@ fn a_question_of_0_hits_asks_the_store_in_each_mode() {
     let (later, codes) = reporting(directory.path(), &store("write_back"));
     assert_eq!(codes("later")[..6], REPORTED[..6]);
     eventually("the report arrives", || code(later.address(), "later", 0) == 2);
+}
+
+/// A node that knows that one limit refuses a request does not ask the store about the others.
+/// Regression: a counter that was not asked was told to be unused.
+#[test]
+fn a_counter_that_was_not_asked_is_not_told() {
+    let redis = Redis::start(Options::default());
+    let gateway = Gateway::start(&format!(
+        "check: {{ grpc: {{ address: \"127.0.0.1:0\", domains: {{ edge: [\
+           {{ match: [large], policy: large }}, {{ match: [small], policy: small }}] }} }} }}\n\
+         policies:\n  large: {{ key: ip, limit: 5/day, algorithm: fixed_window }}\n  \
+           small: {{ key: ip, limit: 2/day, algorithm: fixed_window }}\n\
+         runtime: {{ workers: 1 }}\n\
+         store: {{ redis: {{ url: \"{}\" }} }}\n",
+        redis.url()
+    ));
+    let hits = |key, hits| descriptor(&[(key, "c")], Some(hits));
+    let ask = |hits| ask(gateway.address(), "edge", hits);
+    assert_eq!(ask(vec![hits("large", 4)]).code, 1);
+    assert_eq!(ask(vec![hits("small", 2)]).code, 1);
+    eventually("the store is not asked", || {
+        let answer = ask(vec![hits("large", 1), hits("small", 1)]);
+        let [large, small] = &answer.statuses[..] else { panic!("two statuses: {answer:?}") };
+        assert_eq!((small.code, small.remaining), (2, 0));
+        let fields = answer.field("ratelimit").expect("it is configured");
+        match &large.limit {
+            Some(Limit { requests, .. }) => {
+                assert_eq!((large.code, *requests, large.remaining), (1, 5, 1));
+                assert!(fields.contains("large"), "{fields}");
+                false
+            }
+            None => {
+                assert_eq!((large.code, large.remaining), (1, 0));
+                assert!(!fields.contains("large"), "{fields}");
+                true
+            }
+        }
+    });
+    assert_eq!(ask(vec![hits("large", 0)]).statuses[0].remaining, 1);
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use tollgate_core::decision::{Decision, KnownClaim, MAX_POLICIES, Report, Ruling};
 use tollgate_core::policy::{LimitChoice, Policy};
+use tollgate_core::store::Source;
 
 use crate::check::grpc::framing::Failed;
 use crate::check::rls::{Counted, Hits, Plan, Slot};
@@ -95,9 +96,10 @@ fn answer(decision: &Decision<&Arc<Policy>>, slot: &Slot) -> Counted {
     };
     match decision.reports.iter().find(is_own) {
         None => Counted::Unlimited,
-        Some(report) => match report.ruling {
-            Ruling::FailedOpen => Counted::FailedOpen,
-            Ruling::FailedClosed => Counted::FailedClosed,
+        Some(report) => match (report.source, report.ruling) {
+            (Source::Unasked, _) => Counted::Unasked,
+            (_, Ruling::FailedOpen) => Counted::FailedOpen,
+            (_, Ruling::FailedClosed) => Counted::FailedClosed,
             _ => Counted::Judged(report.verdict),
         },
     }

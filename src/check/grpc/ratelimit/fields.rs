@@ -33,7 +33,7 @@ pub fn field(name: &str, value: String) -> HeaderValue {
 /// or waiting does not help.
 pub fn retry_after(answer: &Answer<'_>) -> Option<u64> {
     let over = || answer.statuses.iter().filter(|it| it.is_over);
-    if !answer.is_over || over().any(|it| it.reset.is_none()) {
+    if !answer.is_over || over().any(|it| it.never_fits || it.reset.is_none()) {
         return None;
     }
     over().filter_map(|it| it.reset).map(Span::as_secs_ceil).max().map(|secs| secs.max(1))
@@ -102,6 +102,7 @@ mod tests {
             limit: Some((requests, unit, name)),
             remaining,
             reset: Some(Span::from_millis(reset_ms)),
+            never_fits: false,
         };
         Answer {
             is_over: over,
@@ -140,7 +141,10 @@ mod tests {
     #[test]
     fn a_request_that_never_fits_is_told_no_wait() {
         let mut never = answer(true);
-        never.statuses[2].reset = None;
+        never.statuses[2].never_fits = true;
         assert_eq!(retry_after(&never), None);
+        let mut unknown = answer(true);
+        unknown.statuses[2].reset = None;
+        assert_eq!(retry_after(&unknown), None);
     }
 }

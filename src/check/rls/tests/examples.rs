@@ -215,6 +215,33 @@ fn a_request_that_is_judged_as_a_whole_charges_each_counter_once() {
     assert_eq!(service.ask("d", &[hit; 128], rounds), [(0, 128)]);
 }
 
+/// Regression: hits above a limit were told a wait until the window ends. Regression: a counter that
+/// was not asked was told to be unused.
+#[test]
+fn hits_that_never_fit_and_counters_that_were_not_asked_are_known() {
+    let service = service("d", [node("k", "", 5, Unit::Minute), node("none", "", 0, Unit::Minute)]);
+    let Service { ref domains, switches, now, .. } = service;
+    let rules = Rules { domains, switches, secret: Secret::from_bytes([7; 16]) };
+    let asked: [Asked<'_>; 2] =
+        [(&[("k", "v")], None, Hits::Add(6)), (&[("none", "v")], None, Hits::Add(1))];
+    let plan = rules.plan("d", &asked.iter().map(descriptor).collect::<Vec<_>>());
+    let algorithm = &plan.slots[0].policy.algorithm;
+    let verdict = |hits| algorithm.apply(None, Op::Take(hits), now).1;
+    let told = |counted| {
+        let answer = answer(&plan, &[counted], switches, now);
+        let never = answer.statuses.iter().map(|it| it.never_fits).collect::<Vec<_>>();
+        (never, answer.statuses[0].clone(), answer.tallies[0], answer.closest)
+    };
+    let (never, status, ..) = told(Counted::Judged(verdict(6)));
+    assert_eq!((never, status.is_over), (vec![true, true], OVER));
+    // 1790000000.5 s are 20.5 s into their minute.
+    assert_eq!(status.reset, Some(Span::from_millis(39_500)));
+    assert_eq!(told(Counted::Judged(verdict(5))).0, [false, true]);
+    let (never, status, tally, closest) = told(Counted::Unasked);
+    assert_eq!((never, status.is_over, status.limit), (vec![false, true], OK, None));
+    assert_eq!((status.reset, tally, closest), (None, None, Some(1)));
+}
+
 /// Examples 8, 10 and 11.
 #[test]
 fn metrics_have_the_values_that_the_rules_name() {

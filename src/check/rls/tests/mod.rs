@@ -6,7 +6,7 @@ mod model;
 use std::collections::HashMap;
 
 use smallvec::SmallVec;
-use tollgate_core::algorithm::{Retry, Verdict};
+use tollgate_core::algorithm::{Op, Retry, Verdict};
 use tollgate_core::digest::{Principal, Secret};
 use tollgate_core::time::{Span, Timestamp};
 
