@@ -116,16 +116,17 @@ impl Surroundings<'_> {
         GeoFile::read(place, &self.held.databases)
     }
 
-    /// The directory of envoyproxy/ratelimit at `path`.
+    /// The directory of envoyproxy/ratelimit at `path`. All files in it are noted before the first
+    /// of them is read: a correction of one that cannot be read is a change, too.
     ///
     /// # Errors
     /// A sentence with the path of what cannot be read.
     pub fn directory(&self, path: &str, merge: bool) -> Result<ratelimit::Directory, String> {
         let place = self.directory.join(path);
         self.note(&place);
-        let read = ratelimit::read(&place, merge)?;
-        read.watched.iter().for_each(|file| self.note(file));
-        Ok(read)
+        let listing = ratelimit::Listing::of(&place);
+        listing.paths.iter().for_each(|file| self.note(file));
+        ratelimit::read(&listing, merge, |file| self.progress.at(file))
     }
 
     /// The database in use that was read from `path`.

@@ -33,20 +33,40 @@ pub struct Directory {
     pub reports: Vec<(PathBuf, Report)>,
     /// Whether any of the reports has a mistake.
     pub is_faulty: bool,
-    /// The files and directories that were read, which may change.
-    pub watched: Vec<PathBuf>,
 }
 
-/// Reads the directory at `path`. `merge`: several files may be about the same domain.
+/// The files and directories that are to be read.
+#[derive(Debug)]
+pub struct Listing {
+    /// The directory itself and all that was found below it, in the order of the names. All of
+    /// them may change, also if the listing is not complete.
+    pub paths: Vec<PathBuf>,
+    /// Why the listing is not complete.
+    failure: Option<String>,
+}
+
+impl Listing {
+    /// The directory at `path` and all that is below it.
+    pub fn of(path: &Path) -> Self {
+        let mut paths = Vec::new();
+        let failure = list(path, 0, &mut paths).err();
+        Self { paths, failure }
+    }
+}
+
+/// Reads the files of the listing. `merge`: several files may be about the same domain. `next` is
+/// called with each file before it is read.
 ///
 /// # Errors
 /// If the directory or a file in it cannot be read, or there are too many.
-pub fn read(path: &Path, merge: bool) -> Result<Directory, String> {
-    let mut watched = Vec::new();
-    list(path, 0, &mut watched)?;
+pub fn read(listing: &Listing, merge: bool, next: impl Fn(&Path)) -> Result<Directory, String> {
+    if let Some(failure) = &listing.failure {
+        return Err(failure.clone());
+    }
     let mut reading = Reading { levels: BTreeMap::new(), merge };
     let mut directory = Directory::default();
-    for path in &watched {
+    for path in &listing.paths {
+        next(path);
         if path.is_dir() {
             continue;
         }
@@ -64,7 +84,6 @@ pub fn read(path: &Path, merge: bool) -> Result<Directory, String> {
     if directory.domains.len() > MAX_DESCRIPTORS {
         return Err(format!("the files contain more than {MAX_DESCRIPTORS} descriptors"));
     }
-    directory.watched = watched;
     Ok(directory)
 }
 

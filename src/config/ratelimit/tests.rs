@@ -6,6 +6,10 @@ use std::os::unix::fs::symlink;
 use super::*;
 use crate::check::rls::{Amount, Unit};
 
+fn of(path: &Path, merge: bool) -> Result<Directory, String> {
+    read(&Listing::of(path), merge, |_| {})
+}
+
 /// The mistakes and warnings of one file with this text.
 fn problems(text: &str) -> String {
     reports(&[("a.yaml", text)], false)
@@ -16,7 +20,7 @@ fn reports(files: &[(&str, &str)], merge: bool) -> String {
     for (name, text) in files {
         fs::write(directory.path().join(name), text).unwrap();
     }
-    let read = read(directory.path(), merge).unwrap();
+    let read = of(directory.path(), merge).unwrap();
     let texts: Vec<String> = read.reports.iter().map(|(_, report)| report.to_string()).collect();
     let text = texts.join("\n").replace(&format!("{}/", directory.path().display()), "");
     assert_eq!(read.is_faulty, text.contains("error:"), "{text}");
@@ -131,13 +135,13 @@ fn files_behind_links_are_read_and_hidden_ones_are_not() {
     symlink("..data/a.yaml", at("a.yaml")).unwrap();
     fs::write(at("deep/er/any-name"), "domain: b").unwrap();
     fs::write(at(".hidden.yaml"), "broken: [").unwrap();
-    let read = read(directory.path(), false).unwrap();
+    let read = of(directory.path(), false).unwrap();
     let mut names: Vec<&str> = read.domains.names().collect();
     names.sort_unstable();
     assert_eq!(names, ["a", "b"]);
     assert!(!read.is_faulty && read.reports.is_empty());
-    assert_eq!(read.watched.len(), 5);
-    assert!(super::read(&at("missing"), false).unwrap_err().contains("missing cannot be read"));
+    assert_eq!(Listing::of(directory.path()).paths.len(), 5);
+    assert!(of(&at("missing"), false).unwrap_err().contains("missing cannot be read"));
     fs::write(at("deep/bytes"), [0xff]).unwrap();
-    assert!(super::read(directory.path(), false).unwrap_err().contains("it is not UTF-8 text"));
+    assert!(of(directory.path(), false).unwrap_err().contains("it is not UTF-8 text"));
 }

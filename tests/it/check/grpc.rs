@@ -317,4 +317,24 @@ fn a_limit_in_the_question_that_does_not_fit_is_a_mistake() {
     }
     assert_eq!(end("day", 7, 4).0, "0");
     assert_eq!(end("log", 7, 2).0, "0");
+/// No part of the directory can be used then, but all of it is watched as before.
+#[test]
+fn a_nested_file_that_cannot_be_read_is_noticed_when_it_is_corrected() {
+    let (gateway, address, directory) = gateway(&limit(3));
+    let remaining =
+        || ask(address, "d", vec![descriptor(&[("k", "v")], Some(0))]).statuses[0].remaining;
+    let other = |requests| limit(requests).replace("domain: d", "domain: other");
+    let nested = directory.path().join("sub/b.yaml");
+    fs::create_dir(directory.path().join("sub")).unwrap();
+    fs::write(&nested, other(1)).unwrap();
+    fs::write(directory.path().join("d.yaml"), limit(30)).unwrap();
+    eventually("the files are read", || remaining() == 30);
+    let refusals = || gateway.log().matches("it is not UTF-8 text").count();
+    fs::write(&nested, b"\xff").unwrap();
+    eventually("the file is refused", || refusals() >= 1);
+    fs::write(directory.path().join("d.yaml"), limit(40)).unwrap();
+    eventually("a file beside it is watched, too", || refusals() >= 2);
+    assert_eq!(remaining(), 30, "all limits are those from before");
+    fs::write(&nested, other(2)).unwrap();
+    eventually("the corrected file is read", || remaining() == 40);
 }
