@@ -28,3 +28,24 @@ pub fn say(text: &str) {
     }
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
+
+/// A word of a command line.
+pub fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/=".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_written_as_a_shell_reads_them() {
+        assert_eq!(quoted("per-client"), "per-client");
+        assert_eq!(quoted("a b'c"), "'a b'\\''c'");
+        assert_eq!(quoted(""), "''");
+    }
+}

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::admin_client::{AdminClient, AdminError, CredentialArgs};
+use super::console::quoted;
 use crate::config::{self, AdminAccess, LoadError};
 use crate::server::ListenAddress;
 
@@ -116,6 +117,18 @@ impl GatewayArgs {
     pub fn find(&self) -> Result<Gateway, Problem> {
         find(self.admin.as_deref(), self.config.as_deref(), &self.credentials)
     }
+
+    /// The arguments by which a command in the same place finds the same gateway and has the same
+    /// credentials: those that are given, each after a space, as a shell reads them.
+    pub fn arguments(&self) -> String {
+        let CredentialArgs { token_file, cacert } = &self.credentials;
+        let files = [("-c", &self.config), ("--token-file", token_file), ("--cacert", cacert)];
+        let admin = self.admin.iter().map(|url| ("--admin", url.clone()));
+        let files = files
+            .into_iter()
+            .filter_map(|(name, file)| Some((name, file.as_ref()?.to_string_lossy().into_owned())));
+        admin.chain(files).map(|(name, value)| format!(" {name} {}", quoted(&value))).collect()
+    }
 }
 
 impl GatewaysArgs {
@@ -147,18 +160,6 @@ impl GatewaysArgs {
 }
 
 impl Gateway {
-    /// The arguments by which a command finds the same gateway, each after a space. Nothing, if it
-    /// needs none in the same place.
-    pub fn arguments(&self) -> String {
-        match &self.by {
-            By::Argument => format!(" --admin {}", self.url),
-            By::File(file) if file != Path::new(DEFAULT_CONFIG) => {
-                format!(" -c {}", file.display())
-            }
-            By::File(_) | By::Variable | By::Nothing => String::new(),
-        }
-    }
-
     /// What has gone wrong with a call.
     pub fn problem(&self, error: AdminError) -> Problem {
         Problem::Call { url: self.url.clone(), by: self.by.clone(), error }
@@ -222,5 +223,29 @@ fn listener(address: &ListenAddress, scheme: &str) -> String {
     match address.reachable() {
         ListenAddress::Tcp(address) => format!("{scheme}://{address}"),
         unix @ ListenAddress::Unix(_) => unix.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_that_are_given_are_repeated_for_a_shell() {
+        let file = |name: &str| Some(PathBuf::from(name));
+        let mut args = GatewayArgs {
+            admin: None,
+            credentials: CredentialArgs::default(),
+            config: file("my gateway.yaml"),
+        };
+        assert_eq!(args.arguments(), " -c 'my gateway.yaml'");
+        args.admin = Some("https://127.0.0.1:9901".to_owned());
+        args.credentials = CredentialArgs { token_file: file("a token"), cacert: file("ca.pem") };
+        let all = " --admin https://127.0.0.1:9901 -c 'my gateway.yaml' --token-file 'a token' \
+                   --cacert ca.pem";
+        assert_eq!(args.arguments(), all);
+        let none =
+            GatewayArgs { admin: None, credentials: CredentialArgs::default(), config: None };
+        assert_eq!(none.arguments(), "");
     }
 }

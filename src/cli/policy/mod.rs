@@ -14,9 +14,10 @@ use tollgate_top::clean;
 
 use self::args::{ChangeArgs, PolicyCommand};
 pub use self::args::{EXAMPLES, PolicyArgs, RESET_EXAMPLES, ResetArgs};
-use self::text::{Changing, quoted};
+use self::text::Changing;
 use super::admin_client::{AdminError, Answer, Method};
-use super::which::{self, Gateway};
+use super::console::quoted;
+use super::which::{self, Gateway, GatewayArgs};
 use crate::app::local_runtime;
 
 /// Why a policy is not shown or changed.
@@ -114,35 +115,32 @@ async fn perform(command: &PolicyCommand) -> Result<Output, Problem> {
             let text = if *json { format!("{document:#}\n") } else { text::show(&document) };
             Ok(Output { text, is_json: *json })
         }
-        PolicyCommand::Set { policy, limit, gateway, change } => {
-            let gateway = gateway.find()?;
+        PolicyCommand::Set { policy, limit, gateway: named, change } => {
+            let gateway = named.find()?;
             let before = look(&gateway, policy).await?;
             let values = json!({ "limit": limit });
             let after = patch(&gateway, policy, &before, values, change).await?;
             let changing =
-                Changing { policy, gateway: gateway.arguments(), is_persistent: change.persist };
+                Changing { policy, gateway: named.arguments(), is_persistent: change.persist };
             Ok(told(changing.set(&before.document, &after.document)))
         }
-        PolicyCommand::Try { policy, limit, gateway, lasts, reason } => {
-            let gateway = gateway.find()?;
+        PolicyCommand::Try { policy, limit, gateway: named, lasts, reason } => {
+            let gateway = named.find()?;
             let before = look(&gateway, policy).await?;
             let body = json!({ "limit": limit, "for": lasts, "reason": reason });
             let path = format!("{}/candidate", path(policy));
             let after = change(&gateway, policy, Method::PUT, &path, Some(&body), &before).await?;
-            let changing = Changing { policy, gateway: gateway.arguments(), is_persistent: false };
+            let changing = Changing { policy, gateway: named.arguments(), is_persistent: false };
             Ok(told(changing.tried(&after.document)))
         }
-        PolicyCommand::Apply { policy, gateway, change } => {
-            apply(&gateway.find()?, policy, change).await
-        }
-        PolicyCommand::Undo { policy, trial, gateway } => {
-            undo(&gateway.find()?, policy, *trial).await
-        }
+        PolicyCommand::Apply { policy, gateway, change } => apply(gateway, policy, change).await,
+        PolicyCommand::Undo { policy, trial, gateway } => undo(gateway, policy, *trial).await,
     }
 }
 
 /// Puts the limit that is tried in the place of that of the policy, and ends the trial.
-async fn apply(gateway: &Gateway, policy: &str, args: &ChangeArgs) -> Result<Output, Problem> {
+async fn apply(named: &GatewayArgs, policy: &str, args: &ChangeArgs) -> Result<Output, Problem> {
+    let gateway = &named.find()?;
     let before = look(gateway, policy).await?;
     let tried = &before.document["candidate"];
     let Some(limit) = tried["written"].as_str() else {
@@ -164,12 +162,13 @@ async fn apply(gateway: &Gateway, policy: &str, args: &ChangeArgs) -> Result<Out
         let path = format!("{}/candidate", path(policy));
         after = change(gateway, policy, Method::DELETE, &path, None, &after).await?;
     }
-    let changing = Changing { policy, gateway: gateway.arguments(), is_persistent: args.persist };
+    let changing = Changing { policy, gateway: named.arguments(), is_persistent: args.persist };
     Ok(told(changing.set(&before.document, &after.document)))
 }
 
 /// Removes the change of a policy, or else the limit that is tried beside it.
-async fn undo(gateway: &Gateway, policy: &str, is_trial: bool) -> Result<Output, Problem> {
+async fn undo(named: &GatewayArgs, policy: &str, is_trial: bool) -> Result<Output, Problem> {
+    let gateway = &named.find()?;
     let before = match look(gateway, policy).await {
         // A change outlives its policy if the file of another node still has it.
         Err(Problem::Gateway(which::Problem::Call { error, .. })) if error.is_not_found() => {
@@ -189,7 +188,7 @@ async fn undo(gateway: &Gateway, policy: &str, is_trial: bool) -> Result<Output,
     };
     let path = format!("{}/{what}", path(policy));
     let after = change(gateway, policy, Method::DELETE, &path, None, &before).await?;
-    let changing = Changing { policy, gateway: gateway.arguments(), is_persistent: false };
+    let changing = Changing { policy, gateway: named.arguments(), is_persistent: false };
     Ok(told(changing.undone(what, &before.document, &after.document)))
 }
 

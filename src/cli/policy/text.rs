@@ -8,6 +8,7 @@ use tollgate_core::decision::REFUSING;
 use tollgate_core::time::Span;
 use tollgate_top::texts::amount;
 
+use crate::cli::console::quoted;
 use crate::cli::paint::{FAINT, GOOD, STRONG, WARNING, paint};
 
 /// What is told of a change.
@@ -31,21 +32,18 @@ impl Changing<'_> {
             _ => "until it is undone, or the file changes the policy".to_owned(),
         };
         row(&mut text, "In force", &format!("{}, {end}", scope(after)));
-        let others = before["patch"]["limit"].as_str();
-        match (others, self.is_persistent) {
+        let undo = self.command(&format!("undo {}", self.name()));
+        let set = format!("set {} {}", self.name(), quoted(&old));
+        // An earlier change, of the limit or of another value, would be undone with this one.
+        let is_first = before["patch"].is_null();
+        match (self.is_persistent, is_first) {
             // The file has the new value, so the old one is set, not gone back to.
-            (_, true) => row(
-                &mut text,
-                "Undo",
-                &self.command(&format!("set {} {old} --persist", self.name())),
-            ),
-            (Some(_), false) => {
-                row(&mut text, "Undo", &self.command(&format!("set {} {old}", self.name())));
-                row(&mut text, "", &self.command(&format!("undo {}", self.name())));
+            (true, _) => row(&mut text, "Undo", &self.command(&format!("{set} --persist"))),
+            (false, false) => {
+                row(&mut text, "Undo", &self.command(&set));
+                row(&mut text, "", &undo);
             }
-            (None, false) => {
-                row(&mut text, "Undo", &self.command(&format!("undo {}", self.name())))
-            }
+            (false, true) => row(&mut text, "Undo", &undo),
         }
         text
     }
@@ -252,15 +250,6 @@ fn word(value: &Value) -> String {
     value.as_str().unwrap_or("?").to_owned()
 }
 
-/// A word of a command line.
-pub fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/=".contains(c);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -278,8 +267,6 @@ mod tests {
         let money = json!({ "units": 5_000_000, "window_ms": 60_000, "unit": "usd-6" });
         assert_eq!(limit(&money), "5.00 usd/1m");
         assert_eq!(limit(&json!("unlimited")), "unlimited");
-        assert_eq!(quoted("per-client"), "per-client");
-        assert_eq!(quoted("a b'c"), "'a b'\\''c'");
     }
 
     #[test]
@@ -302,10 +289,25 @@ mod tests {
         let twice = plain(&changing(false).set(&patched, &policy(200, json!({ "ends": null }))));
         assert!(twice.contains("set 'a b' 150/1m -c g.yaml\n"), "{twice}");
         assert!(twice.contains("tollgate policy undo 'a b'"), "{twice}");
+        // The change of another value stays if only the limit is undone.
+        let burst = policy(100, json!({ "burst": 50 }));
+        let after = policy(200, json!({ "limit": "200/1m", "burst": 50 }));
+        let merged = plain(&changing(false).set(&burst, &after));
+        assert!(
+            merged.contains("Undo      tollgate policy set 'a b' 100/1m -c g.yaml\n"),
+            "{merged}"
+        );
         let kept = plain(&changing(true).set(&before, &policy(200, Value::Null)));
         assert!(
             kept.contains("also in the file\n") && kept.contains("set 'a b' 100/1m --persist"),
             "{kept}"
         );
+        let money = |units: u64, patch: Value| json!({ "limit": { "units": units, "window_ms": 86_400_000, "unit": "usd-6" }, "patch": patch });
+        let before = money(600_000_000, json!({ "limit": "600 usd/1d" }));
+        for is_persistent in [false, true] {
+            let after = money(700_000_000, json!({ "ends": null }));
+            let text = plain(&changing(is_persistent).set(&before, &after));
+            assert!(text.contains(" set 'a b' '600.00 usd/1d' "), "{text}");
+        }
     }
 }

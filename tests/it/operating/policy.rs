@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{Directory, TOKEN, run, with_socket, yaml};
-use crate::support::{Gateway, Output};
+use super::{Directory, TOKEN, done, run, with_socket, yaml};
+use crate::support::{Gateway, Output, Program};
 
 fn policy(directory: &Directory, arguments: &[&str]) -> Output {
     let url = directory.url();
@@ -57,6 +57,38 @@ fn a_limit_is_set_told_and_undone_by_the_printed_command() {
         nothing.code == Some(1) && nothing.stderr.contains("as in the file"),
         "{}",
         nothing.stderr
+    );
+}
+
+/// Money is two words, and the listener needs a token.
+#[test]
+fn the_printed_command_undoes_a_second_change_of_a_limit_in_money() {
+    let directory = Directory::new();
+    let token = directory.path().join("the token");
+    fs::write(&token, TOKEN).expect("a file");
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         prices: {{ currency: usd, models: {{ a: {{ input: 1, output: 1 }} }} }}\n\
+         policies: {{ spend: {{ key: ip, limit: 500 usd/day, \
+                      cost: {{ reserve: {{}}, settle: {{ usage: openai }} }} }} }}\n\
+         routes: [{{ path: \"/*\", policies: [spend], respond: {{ body: ok }} }}]\n\
+         admin: {{ address: \"127.0.0.1:0\", token: {TOKEN} }}\n"
+    ));
+    let url = format!("http://{}", gateway.addresses()[1]);
+    let at = ["--admin", &url, "--token-file", token.to_str().expect("UTF-8")];
+    let set = |limit: &str| {
+        run(directory.path(), &[&["policy", "set", "spend", limit], &at[..]].concat())
+    };
+    told(&set("600 usd/1d"));
+    let second = set("700 usd/1d");
+    let command =
+        told(&second).lines().find_map(|it| it.trim().strip_prefix("Undo      tollgate "));
+    let mut shell = Program::by_shell(&format!("\"$0\" {}", command.expect("it is printed")));
+    let undone = done(shell.env_remove("TOLLGATE_ADMIN").env_remove("TOLLGATE_ADMIN_TOKEN"));
+    assert!(
+        told(&undone).starts_with("spend: 700.00 usd/1d -> 600.00 usd/1d\n"),
+        "{}",
+        undone.stdout
     );
 }
 
