@@ -106,6 +106,18 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Whether the reader of standard output needs no more, as in `tollgate schema | head`.
+    pub fn is_closed_output(&self) -> bool {
+        match self {
+            Self::Output(error)
+            | Self::StoredKeys(keys::Problem::System(error))
+            | Self::Ratelimit(ratelimit::Problem::Output(error)) => {
+                error.kind() == ErrorKind::BrokenPipe
+            }
+            _ => false,
+        }
+    }
+
     /// The exit code of the process.
     pub fn exit_code(&self) -> ExitCode {
         match self {

@@ -37,6 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::{CommandFactory as _, Parser as _};
+use clap_complete::Shell;
 use signal_hook::consts::SIGUSR1;
 
 use crate::config;
@@ -110,19 +111,13 @@ pub fn main() -> ExitCode {
         Command::Top(args) => top(&args),
         Command::Replay(args) => replay(args),
         Command::Schema => schema(),
-        Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Args::command(), "tollgate", &mut io::stdout());
-            Ok(())
-        }
+        Command::Completions { shell } => completions(shell),
         Command::Man { directory } => clap_mangen::generate_to(Args::command(), &directory)
             .map_err(|error| Failure::Manual { directory, error }),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader needs no more output, as in `tollgate schema | head`.
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-            ExitCode::SUCCESS
-        }
+        Err(failure) if failure.is_closed_output() => ExitCode::SUCCESS,
         Err(failure) => {
             if !matches!(failure, Failure::Told) {
                 say(&paint::report(&prefixed(&failure)));
@@ -262,6 +257,14 @@ fn replay(args: ReplayArgs) -> Result<(), Failure> {
     let report = replay::run(&args, config, against.map(|compiled| compiled.config))?;
     writeln!(io::stdout().lock(), "{}", report.text.trim_end())?;
     Ok(report.says_enough()?)
+}
+
+fn completions(shell: Shell) -> Result<(), Failure> {
+    // It panics if it cannot write.
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "tollgate", &mut text);
+    io::stdout().lock().write_all(&text)?;
+    Ok(())
 }
 
 fn schema() -> Result<(), Failure> {

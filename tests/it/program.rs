@@ -55,6 +55,45 @@ fn a_valid_file_is_reported_as_good() {
     assert_eq!(output.stdout, format!("{path}: {summary}\n"));
 }
 
+/// As in `tollgate key list | head`, but the reader is gone before the first line.
+#[test]
+fn a_reader_that_needs_no_more_is_no_failure() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = directory.path().join("keys.redb");
+    let (_directory, path) = file(&format!(
+        "client: {{ keys: {{}} }}\nstore: {{ keys: {{ path: {store:?} }} }}\n{GOOD}"
+    ));
+    let made = Program::run(&["key", "-c", &path, "create", "--store", "--first", "--team", "a"]);
+    assert_eq!(made.code, Some(0), "{}", made.stderr);
+    let id = made.stdout.split('_').nth(1).expect("it has an id");
+    let unread = |arguments: &[&str]| {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = Program::command().args(arguments).stdout(writer).output();
+        let output = output.expect("the program was built");
+        (output.status.code(), String::from_utf8(output.stderr).expect("UTF-8"))
+    };
+    for arguments in [
+        &["schema"][..],
+        &["completions", "bash"],
+        &["ratelimit", "--print-config"],
+        &["check", "-c", &path, "--routes"],
+        &["key", "-c", &path, "list"],
+        &["key", "-c", &path, "list", "--json"],
+        &["key", "-c", &path, "export"],
+        &["key", "-c", &path, "show", id],
+        &["team", "-c", &path, "set", "a", "--plan", "gold"],
+        &["team", "-c", &path, "list"],
+    ] {
+        assert_eq!(unread(arguments), (Some(0), String::new()), "{arguments:?}");
+    }
+    // But the text of a key is written only once.
+    let (code, told) = unread(&["key", "-c", &path, "create", "--store"]);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains(" is made, but its text cannot be written: "), "{told}");
+    assert!(told.contains("with tollgate key rotate "), "{told}");
+}
+
 /// A script that rotates logs signals every process of this name.
 #[test]
 fn sigusr1_ends_no_command() {

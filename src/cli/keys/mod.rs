@@ -65,6 +65,16 @@ pub enum Problem {
     /// There is no password for Redis.
     #[error("there is no password for Redis: {0}; nothing was changed")]
     Password(#[from] CommandError),
+    /// The text of a key that was made is lost.
+    #[error(
+        "the key {id} is made, but its text cannot be written: {error}; give it another text with tollgate key rotate {id}"
+    )]
+    NotShown {
+        /// The key.
+        id: String,
+        /// Why its text is lost.
+        error: io::Error,
+    },
     /// The system refuses a runtime, the input or the output.
     #[error("{0}")]
     System(#[from] io::Error),
@@ -79,7 +89,7 @@ impl Problem {
             | Self::Input(_)
             | Self::Key(KeyError::Mistakes(_)) => true,
             Self::Key(_) | Self::InFile(_) | Self::Refused(_) | Self::File(_) => false,
-            Self::Password(_) | Self::System(_) => false,
+            Self::Password(_) | Self::NotShown { .. } | Self::System(_) => false,
         }
     }
 }
@@ -276,7 +286,8 @@ fn print(value: &impl serde::Serialize) -> Result<(), Problem> {
 
 /// Prints the text of a key to standard output, and its id beside it.
 fn shown_once(made: &CreatedKey) -> Result<(), Problem> {
-    writeln!(io::stdout().lock(), "{}", made.key)?;
+    writeln!(io::stdout().lock(), "{}", made.key)
+        .map_err(|error| Problem::NotShown { id: made.shown.id.to_string(), error })?;
     say(&format!("the id is {}; the text is shown only now", made.shown.id));
     Ok(())
 }
