@@ -367,6 +367,12 @@ impl Engine {
         self.deciding.limiter.give_back_known(claim, self.clock.now());
     }
 
+    /// Gives back what this decision has charged, because the request is refused for another reason.
+    pub fn give_back_decided(&self, decision: &mut Decision<&Arc<Policy>>) {
+        decision.lease.open_all(&decision.reports);
+        self.deciding.limiter.give_back(&decision.lease, self.clock.now());
+    }
+
     /// A request with this lease begins, which [`end`](Self::end) settles.
     fn begin(&self, lease: &Lease) {
         self.deciding.units.begins(lease);

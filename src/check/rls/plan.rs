@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use tollgate_core::algorithm::{Algorithm, FixedWindow, Quota, SlidingWindow, Verdict};
 use tollgate_core::consistency::Consistency;
 use tollgate_core::digest::{Counter, Principal, Secret};
-use tollgate_core::policy::{KeyExpr, OverrideLimit, Policy};
+use tollgate_core::policy::{KeyExpr, Mode, OverrideLimit, Policy};
 
 use super::tree::Found;
 use super::{Amount, Descriptor, Domains, Hits, Override, Series, Unit};
@@ -92,11 +92,13 @@ pub struct Slot {
     /// The limit instead of that of the policy.
     pub instead: Option<OverrideLimit>,
     /// Whether it is judged alone, and counted even if it is over the limit. All others are
-    /// judged together, and counted only if none of them is over its limit.
+    /// judged together, and counted only if none of them is over its limit. Limits in shadow or
+    /// quota mode refuse none of them.
     pub is_alone: bool,
     /// All hits of its descriptors.
     pub hits: Hits,
-    /// It is charged when all slots of lower rounds have been.
+    /// It is charged when all slots of lower rounds have been that are alone too. Those that are
+    /// not alone are charged first.
     pub round: usize,
     /// The indexes of its descriptors, in their order.
     pub descriptors: SmallVec<[usize; 2]>,
@@ -225,7 +227,9 @@ impl<'d> Rules<'d> {
         }
     }
 
-    /// The policy of a limit. Its counter depends on the window and not on the limit.
+    /// The policy of a limit. Its counter depends on the window and not on the limit. It enforces
+    /// only a limit that refuses a request by itself: others must not prevent that the rest is
+    /// counted.
     fn policy(&self, domain: &str, limited: &Limited<'_>, unit: Unit) -> Arc<Policy> {
         let quota = Quota::new(u64::from(limited.requests), unit.window())
             .expect("limits of 32 bits and units are in range");
@@ -240,9 +244,11 @@ impl<'d> Rules<'d> {
             digest.value(unit.name().as_bytes());
         });
         let name = if limited.name.is_empty() { domain } else { limited.name };
-        let consistency = self.switches.consistency;
+        let Switches { consistency, shadow, quota, .. } = self.switches;
+        let refuses = !(shadow || quota || limited.is_shadow || limited.is_quota);
+        let mode = if refuses { Mode::Enforce } else { Mode::Shadow };
         let usual = Policy::new(name, KeyExpr::Global, algorithm);
-        Arc::new(Policy { counter, consistency, ..usual })
+        Arc::new(Policy { counter, consistency, mode, ..usual })
     }
 }
 
@@ -260,7 +266,9 @@ impl Plan<'_> {
     /// Adds the charge of the descriptor with this index.
     pub fn add(&mut self, slot: Slot, index: usize) {
         let is_same = |it: &&mut Slot| {
-            it.principal == slot.principal && it.policy.counter == slot.policy.counter
+            it.is_alone == slot.is_alone
+                && it.principal == slot.principal
+                && it.policy.counter == slot.policy.counter
         };
         let mut round = 0;
         // The last slot of the counter is the one with the highest round.
@@ -272,6 +280,9 @@ impl Plan<'_> {
                 && let (Hits::Add(before), Hits::Add(more)) = (last.hits, slot.hits)
             {
                 last.hits = Hits::Add(before + more);
+                if slot.policy.mode == Mode::Enforce {
+                    last.policy = slot.policy;
+                }
                 last.descriptors.push(index);
                 return;
             }

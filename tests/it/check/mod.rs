@@ -9,4 +9,5 @@ mod domains;
 mod grpc;
 mod settle;
 mod store;
+mod together;
 pub(crate) mod xds;

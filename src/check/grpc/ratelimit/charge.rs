@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tollgate_core::decision::{Decision, KnownClaim, MAX_POLICIES, Report, Ruling};
+use tollgate_core::decision::{Decision, KnownClaim, MAX_POLICIES, Outcome, Report, Ruling};
 use tollgate_core::policy::{LimitChoice, Policy};
 use tollgate_core::store::Source;
 
 use crate::check::grpc::framing::Failed;
-use crate::check::rls::{Counted, Hits, Plan, Slot};
+use crate::check::rls::{self, Counted, Hits, Plan, Slot, Switches};
 use crate::gateway::Gateway;
 
 /// Charges counters.
@@ -19,6 +19,8 @@ pub struct Charging<'g> {
     pub until: Option<Instant>,
     /// Whether the policies are those of the configuration, whose decisions are counted.
     pub is_native: bool,
+    /// What changes the rules of the domain.
+    pub switches: Switches,
 }
 
 impl Charging<'_> {
@@ -36,7 +38,9 @@ impl Charging<'_> {
             return Err(Failed::invalid(message));
         }
         let mut counted = vec![Counted::Unlimited; plan.slots.len()];
-        self.judge(plan, &together, false, &mut counted).await;
+        if !together.is_empty() {
+            self.together(plan, &together, &mut counted).await;
+        }
         // The slots are in the order of their rounds, and a round has each counter once.
         let mut rest = &alone[..];
         while let Some(first) = rest.first() {
@@ -50,23 +54,60 @@ impl Charging<'_> {
         Ok(counted)
     }
 
-    /// Charges the slots with these indexes, and writes the answers.
-    async fn judge(
+    /// Charges the slots with these indexes, unless the request is over a limit: then none of them
+    /// is charged. Writes the answers.
+    async fn together(self, plan: &Plan<'_>, indexes: &[usize], counted: &mut [Counted]) {
+        let asks = |index: &usize| is_question(&plan.slots[*index]);
+        let (asking, charging): (Vec<usize>, Vec<usize>) = indexes.iter().partition(|it| asks(it));
+        self.judge(plan, &asking, true, counted).await;
+        // Limits of 0 have no slot.
+        if self.is_over(plan, counted) {
+            for index in charging {
+                self.give_back(&plan.slots[index]);
+                counted[index] = Counted::Unasked;
+            }
+            return;
+        }
+        let Some(mut decision) = self.judge(plan, &charging, false, counted).await else { return };
+        // The store does not know that limits in quota mode refuse a request if all of them do.
+        if matches!(decision.outcome, Outcome::Admit) && self.is_over(plan, counted) {
+            self.gateway.engine().give_back_decided(&mut decision);
+            for index in charging {
+                if let Counted::Judged(verdict) = &mut counted[index]
+                    && verdict.admitted
+                {
+                    let remaining = verdict.remaining + plan.slots[index].hits.added();
+                    verdict.remaining = remaining.min(verdict.limit);
+                }
+            }
+        }
+    }
+
+    /// Whether the request is over a limit by these answers. Those to come are [`Counted::Unlimited`].
+    fn is_over(self, plan: &Plan<'_>, counted: &[Counted]) -> bool {
+        let now = self.gateway.engine().clock().wall();
+        rls::answer(plan, counted, self.switches, now).is_over
+    }
+
+    fn give_back(self, slot: &Slot) {
+        if let Hits::GiveBack(cost) = slot.hits {
+            self.gateway.engine().give_back_known(KnownClaim { cost, ..claim(slot) });
+        }
+    }
+
+    /// Charges the slots with these indexes, and writes the answers. None: there are no slots.
+    async fn judge<'p>(
         self,
-        plan: &Plan<'_>,
+        plan: &'p Plan<'_>,
         indexes: &[usize],
         counts_all: bool,
         counted: &mut [Counted],
-    ) {
+    ) -> Option<Decision<&'p Arc<Policy>>> {
         if indexes.is_empty() {
-            return;
+            return None;
         }
         let slots = || indexes.iter().map(|index| &plan.slots[*index]);
-        for slot in slots() {
-            if let Hits::GiveBack(cost) = slot.hits {
-                self.gateway.engine().give_back_known(KnownClaim { cost, ..claim(slot) });
-            }
-        }
+        slots().for_each(|slot| self.give_back(slot));
         let claims = slots().map(claim);
         let decision = self.gateway.engine().judge_known(claims, counts_all, self.until).await;
         if self.is_native {
@@ -75,7 +116,14 @@ impl Charging<'_> {
         for index in indexes {
             counted[*index] = answer(&decision, &plan.slots[*index]);
         }
+        Some(decision)
     }
+}
+
+/// Whether a slot only asks whether its counter is above the limit. A decision admits 0 hits on any
+/// counter, so they are counted alone. A decision is necessary for a policy that bans clients.
+fn is_question(slot: &Slot) -> bool {
+    slot.hits == Hits::Add(0) && slot.policy.penalty.is_none()
 }
 
 /// What a slot charges.

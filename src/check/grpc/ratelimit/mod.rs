@@ -91,7 +91,8 @@ pub async fn decide(
         }
     };
     let is_native = limits.native.contains_key(domain);
-    let counted = Charging { gateway, until: deadline, is_native }.all(&plan).await?;
+    let charging = Charging { gateway, until: deadline, is_native, switches };
+    let counted = charging.all(&plan).await?;
     let answer = rls::answer(&plan, &counted, switches, gateway.engine().clock().wall());
     count(metrics, domain, &plan, &answer);
     let metadata = switches.metadata.then(|| response::metadata(question, &plan, &answer));

@@ -215,6 +215,43 @@ fn a_request_that_is_judged_as_a_whole_charges_each_counter_once() {
     assert_eq!(service.ask("d", &[hit; 128], rounds), [(0, 128)]);
 }
 
+/// Regression: a limit that refuses nothing prevented that the others were counted.
+#[test]
+fn only_a_limit_that_refuses_by_itself_binds() {
+    let rule = |key, change: fn(&mut Rule)| {
+        let mut node = node(key, "", 5, Unit::Minute);
+        change(node.rule.as_mut().unwrap());
+        node
+    };
+    let mut service = service(
+        "d",
+        [
+            rule("hard", |_| ()),
+            rule("shadow", |rule| rule.shadow = true),
+            rule("quota", |rule| rule.quota = true),
+        ],
+    );
+    let together = Switches { together: true, ..Switches::default() };
+    let modes = |service: &mut Service, asked: &[Asked<'_>]| {
+        service.ask("d", asked, |plan, _| {
+            plan.slots.iter().map(|it| it.policy.mode).collect::<Vec<_>>()
+        })
+    };
+    let hits = ["hard", "shadow", "quota"].map(|key| [(key, "v")]);
+    let asked: Vec<Asked<'_>> = hits.iter().map(|it| (&it[..], None, Hits::Add(1))).collect();
+    service.switches = together;
+    assert_eq!(modes(&mut service, &asked), [Mode::Enforce, Mode::Shadow, Mode::Shadow]);
+    for switches in [Switches { shadow: true, ..together }, Switches { quota: true, ..together }] {
+        service.switches = switches;
+        assert_eq!(modes(&mut service, &asked), [Mode::Shadow; 3]);
+    }
+    // A limit that the request brings along refuses, also on the counter of one that does not.
+    service.switches = together;
+    let own: Asked<'_> = (&hits[1], Some((5, Unit::Minute)), Hits::Add(1));
+    assert_eq!(modes(&mut service, &[asked[1], own]), [Mode::Enforce]);
+    assert_eq!(modes(&mut service, &[own, asked[1]]), [Mode::Enforce]);
+}
+
 /// Regression: hits above a limit were told a wait until the window ends. Regression: a counter that
 /// was not asked was told to be unused.
 #[test]

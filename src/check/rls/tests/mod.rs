@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 use tollgate_core::algorithm::{Op, Retry, Verdict};
 use tollgate_core::digest::{Principal, Secret};
+use tollgate_core::policy::Mode;
 use tollgate_core::time::{Span, Timestamp};
 
 use super::*;
