@@ -171,6 +171,13 @@ pub struct Credentials {
     pub password: Option<Password>,
 }
 
+impl Credentials {
+    /// Whether there is a user, and no password. Then connections would use Redis' `default`.
+    pub const fn lack_password(&self) -> bool {
+        self.username.is_some() && self.password.is_none()
+    }
+}
+
 /// A password, which is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(String);

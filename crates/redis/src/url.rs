@@ -71,7 +71,7 @@ impl RedisSettings {
                 return Err(UrlError::new(problem, SCHEMES));
             }
         };
-        let parts = Parts::split(rest)?;
+        let parts = Parts::split(rest, kind)?;
         let (topology, database) = kind.place(&parts)?;
         let mut settings = Self::new(topology);
         settings.database = database;
@@ -127,6 +127,10 @@ enum Kind {
 }
 
 impl Kind {
+    const fn has_several_hosts(self) -> bool {
+        matches!(self, Self::Cluster | Self::Sentinel)
+    }
+
     fn place(self, parts: &Parts<'_>) -> Result<(Topology, u32), UrlError> {
         if let (Some(query), false) = (parts.query, matches!(self, Self::Unix)) {
             let problem = format!("\"?{query}\" means nothing in this URL");
@@ -174,7 +178,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn split(rest: &'a str) -> Result<Self, UrlError> {
+    fn split(rest: &'a str, kind: Kind) -> Result<Self, UrlError> {
         if rest.contains('#') {
             return Err(UrlError::new("the URL has a # in it", "write %23 for a #"));
         }
@@ -193,6 +197,11 @@ impl<'a> Parts<'a> {
             Some((user, hosts)) => (Some(user), hosts),
             None => (None, authority),
         };
+        // The text before the last @ may have hosts in it, each with its own user and password.
+        if user.is_some_and(|user| user.contains('@')) && kind.has_several_hosts() {
+            let problem = "the URL has more than one @: one user and password are for all hosts";
+            return Err(UrlError::new(problem, ENCODING));
+        }
         let (username, password) = match user.map(|user| user.split_once(':')) {
             Some(Some((username, password))) => (Some(username), Some(password)),
             Some(None) => (user, None),

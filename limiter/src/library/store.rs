@@ -92,9 +92,17 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// If the URL is wrong.
+    /// If the URL is wrong, or has a user without a password.
     pub fn redis(url: &str) -> Result<Self, RedisUrlError> {
-        Ok(Self::of_redis(RedisSettings::parse_url(url)?))
+        let settings = RedisSettings::parse_url(url)?;
+        if settings.credentials.lack_password() {
+            // What is written as the user may be a password.
+            let problem = "the user in the URL has no password".to_owned();
+            let advice = "write redis://user:password@host, or redis://:password@host without a \
+                          user";
+            return Err(UrlError { problem, advice }.into());
+        }
+        Ok(Self::of_redis(settings))
     }
 
     /// The store of a gateway's settings. Not part of the stable interface.

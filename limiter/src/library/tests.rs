@@ -356,6 +356,19 @@ fn a_client_is_asked_for_a_token_only_if_a_token_gives_the_key() {
     assert!(faults[0].message().contains("would not give them this key"), "{error}");
 }
 
+/// The default user of Redis was used.
+#[cfg(feature = "redis")]
+#[test]
+fn a_url_of_redis_with_a_user_has_a_password_too() {
+    for url in ["redis://s3cret@redis", "redis+cluster://s3cret:@a,b"] {
+        let error = Store::redis(url).map(drop).unwrap_err().to_string();
+        assert!(error.contains("the user in the URL has no password"), "{error}");
+        assert!(!error.contains("s3cret"), "{error}");
+    }
+    assert!(Store::redis("redis://ann:s3cret@redis").is_ok());
+    assert!(Store::redis("redis://:s3cret@redis").is_ok());
+}
+
 #[cfg(feature = "jwt")]
 #[test]
 fn the_leeway_of_tokens_has_a_bound() {

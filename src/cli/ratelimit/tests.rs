@@ -174,6 +174,23 @@ fn the_user_and_the_password_of_a_url_are_decoded() {
     }
 }
 
+/// The default user of Redis was used.
+#[test]
+fn a_user_without_a_password_is_a_mistake() {
+    let single: &[(&str, &str)] = &[("REDIS_AUTH", "ann:")];
+    let sentinel = &[
+        ("REDIS_TYPE", "sentinel"),
+        ("REDIS_URL", "mymaster,a:1"),
+        ("REDIS_SENTINEL_AUTH", "ann:"),
+    ];
+    for more in [single, sentinel] {
+        let translated = with(more);
+        let env = |name: &str| translated.secrets.get(name);
+        let report = Config::parse(&translated.yaml, NAME, &env).map(drop).unwrap_err();
+        assert!(report.to_string().contains("has no password"), "{report}");
+    }
+}
+
 #[test]
 fn servers_of_redis_have_the_forms_of_each_type() {
     for (more, url) in [

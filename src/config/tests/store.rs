@@ -46,6 +46,33 @@ fn a_url_alone_has_the_defaults_and_no_redis_is_none() {
     assert!(redis.tls.is_none() && redis.secret.is_none() && redis.credentials.password.is_none());
 }
 
+/// The gateway used the default user of Redis without a word.
+#[test]
+fn a_user_without_a_password_is_an_error_wherever_it_is_written() {
+    let report = |fields: &str| {
+        let text = format!("{SMALLEST}store: {{ redis: {{ {fields} }} }}\n");
+        Config::parse(&text, "gateway.yaml", &|_| None).map(drop).map_err(|it| it.to_string())
+    };
+    for fields in [
+        "url: \"redis://ann@redis\"",
+        "url: \"redis://ann:@redis\"",
+        "shards: [\"redis://ann@a\", \"redis://ann@b\"]",
+        "url: \"redis://redis\", username: ann",
+        "url: \"redis://redis\", username: ann, password: \"${NO_PASSWORD:-}\"",
+    ] {
+        let report = report(fields).unwrap_err();
+        assert!(report.contains("the user of Redis has no password"), "{report}");
+    }
+    let sentinels = |fields: &str| report(&format!("url: \"redis+sentinel://a/main\", {fields}"));
+    let user = "sentinel: { username: ann, password: \"${NO_PASSWORD:-}\" }";
+    let told = sentinels(user).unwrap_err();
+    assert!(told.contains("the user of the Sentinels has no password"), "{told}");
+    assert_eq!(sentinels("sentinel: { username: \"${NO_USER:-}\" }"), Ok(()));
+    let command = "username: ann, password_command: [/bin/true]";
+    assert_eq!(report(&format!("url: \"redis://redis\", {command}")), Ok(()));
+    assert_eq!(report("url: \"redis://redis\", username: ann, password: x"), Ok(()));
+}
+
 #[test]
 fn shards_are_servers_in_the_order_of_the_file() {
     let redis = redis("shards: [\"redis://:pass@a/1\", \"redis://:pass@b:7000/1\"]");

@@ -225,10 +225,11 @@ impl Limits<'_> {
         let port = of("port").and_then(|it| it.parse::<u16>().ok()).unwrap_or(6379);
         let base = of("database").and_then(|it| it.parse::<u8>().ok()).unwrap_or(0);
         let mut store = Map::default().with("url", format!("{scheme}://{host}:{port}/{base}"));
-        if let Some(user) = of("username") {
-            store.put("username", user);
-        }
         if of("password").is_some() {
+            // Without a password, Kong does not use the user either.
+            if let Some(user) = of("username") {
+                store.put("username", user);
+            }
             store.put("password", self.plan.variable("redis_password", "the password of Redis"));
         }
         if self.plan.others.get("store").is_none() {

@@ -147,6 +147,20 @@ fn an_error_says_how_to_encode_a_password() {
     }
 }
 
+/// The hosts before the last one were read as a part of the password.
+#[test]
+fn a_user_before_each_of_several_hosts_is_an_error() {
+    for url in ["redis+cluster://u:p1@h1,u:p2@h2", "rediss+sentinel://u:p1@h1,h2@h3/main"] {
+        let error = RedisSettings::parse_url(url).expect_err(url);
+        assert_eq!(error.advice, ENCODING);
+        for text in [error.to_string(), format!("{error:?}")] {
+            assert!(!text.contains("p1") && !text.contains("h1"), "{text}");
+        }
+    }
+    let encoded = parsed("redis+cluster://u:p%40h1,u:p2@h2").credentials;
+    assert_eq!(encoded.password, Some(Password::new("p@h1,u:p2")));
+}
+
 proptest! {
     #[test]
     fn no_url_causes_a_panic(url in "(redis|rediss|redis\\+unix|redis\\+cluster|redis\\+sentinel)://\\PC{0,40}") {

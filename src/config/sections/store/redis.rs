@@ -225,6 +225,7 @@ impl RawRedis {
             let message = "\"password_command\" cannot be combined with a password";
             cx.error(given.span, message, "write one of them");
         }
+        self.check_user(&settings.credentials, cx);
         settings.sentinel_credentials = self.sentinel(&settings.topology, cx);
         settings.tls = tls.or(settings.tls);
         settings.timeout = timeout.unwrap_or(settings.timeout);
@@ -239,6 +240,20 @@ impl RawRedis {
         Some(settings)
     }
 
+    /// A user needs a password: without one, connections would use the default user of Redis.
+    fn check_user(&self, credentials: &Credentials, cx: &Context<'_>) {
+        if !credentials.lack_password() || self.password_command.given().is_some() {
+            return;
+        }
+        let written = self.username.given().filter(|it| !it.value.is_empty()).map(|it| it.span);
+        let in_url = self.url.given().map(|it| it.span).or(self.shards.given().map(|it| it.span));
+        let Some(span) = written.or(in_url) else { return };
+        // What is written as the user of a URL may be a password.
+        let advice = "write \"password\" or \"password_command\" (an empty password counts as \
+                      absent), or leave the user out; a password alone is redis://:password@host";
+        cx.error(span, "the user of Redis has no password", advice);
+    }
+
     /// The credentials of the Sentinels, which only one topology has.
     fn sentinel(&self, topology: &Topology, cx: &Context<'_>) -> Option<Credentials> {
         let given = self.sentinel.given()?;
@@ -248,12 +263,14 @@ impl RawRedis {
         }
         let RawSentinel { username, password } = &given.value;
         let text = |field: &Field<String>| field.value().filter(|it| !it.is_empty()).cloned();
-        if username.given().is_some() && password.is_absent() {
-            let advice = "write sentinel: { username: ..., password: ... }";
+        let password = text(password).map(Password::new);
+        let credentials = Credentials { username: text(username), password };
+        if credentials.lack_password() {
+            let advice = "write sentinel: { username: ..., password: ... }; an empty password \
+                          counts as absent";
             cx.error(given.span, "the user of the Sentinels has no password", advice);
         }
-        let password = text(password).map(Password::new);
-        Some(Credentials { username: text(username), password })
+        Some(credentials)
     }
 
     /// Replicas can be read only in topologies that know replicas.
