@@ -2,6 +2,7 @@
 
 use http::HeaderMap;
 use http::header::{IF_MATCH, IF_NONE_MATCH};
+use tollgate_core::api_keys::KeyId;
 
 use super::Role;
 use super::credentials::Actor;
@@ -121,6 +122,13 @@ impl Call {
             Some(index) => Some(self.value(index)),
             None => self.parameter("policy"),
         }
+    }
+
+    /// The id of the API key that the call is about. None: there is none, or the text is not an id
+    /// and could be a whole key.
+    pub fn api_key_id(&self) -> Option<KeyId> {
+        let is_of_key = self.path.starts_with("/v1/keys/{id}");
+        self.value(0).parse().ok().filter(|_| is_of_key)
     }
 
     /// Whether it shows whole keys.

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate_core::time::Span;
 
+use super::audit::Change;
 use crate::patches;
 
 /// Why a call is not answered as asked.
@@ -19,12 +20,19 @@ pub struct Problem {
     pub allow: Option<String>,
     /// When to try again.
     pub retry_after: Option<Span>,
+    /// What was changed nevertheless, or may be, for the audit log.
+    pub change: Option<Box<Change>>,
 }
 
 impl Problem {
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         let detail = detail.into();
-        Self { status, detail, errors: Vec::new(), allow: None, retry_after: None }
+        Self { status, detail, errors: Vec::new(), allow: None, retry_after: None, change: None }
+    }
+
+    /// The same problem of a call that has changed this.
+    pub fn after(self, change: Change) -> Self {
+        Self { change: Some(Box::new(change)), ..self }
     }
 
     /// The call has a mistake.

@@ -283,8 +283,12 @@ impl Admin {
         let (status, change) = match answered {
             Ok(answer) => (answer.status(), answer.change.clone().unwrap_or_default()),
             Err(problem) => {
-                let policy = call.policy().map(str::to_owned);
-                (problem.status, Change { policy, ..Change::default() })
+                let attempt = || {
+                    let policy = call.policy().map(str::to_owned);
+                    let key_id = call.api_key_id().map(|id| id.to_string());
+                    Change { policy, key_id, ..Change::default() }
+                };
+                (problem.status, problem.change.as_deref().cloned().unwrap_or_else(attempt))
             }
         };
         let method = &http::Method::from_bytes(call.method.as_bytes()).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use tollgate_core::api_keys::{KeyRecord, KeyState, TeamRecord};
-use tollgate_core::store::keys::StoredRecord;
+use tollgate_core::store::keys::{StoredRecord, Version, Written};
 use tollgate_core::time::Timestamp;
 
 use super::date;
@@ -183,6 +183,9 @@ pub struct ShownKey {
 pub struct CreatedKey {
     /// The whole text. It is shown only now.
     pub key: String,
+    /// What does not hold yet: the other nodes could not be told, and find the change later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
     /// The key.
     #[serde(flatten)]
     pub shown: ShownKey,
@@ -227,6 +230,15 @@ pub struct ShownTeam {
     pub limits: BTreeMap<String, String>,
     /// The labels of its keys.
     pub labels: BTreeMap<String, String>,
+}
+
+impl CreatedKey {
+    /// A key that is written, and the version of its record. Its text is shown also if the other
+    /// nodes could not be told: it would be lost.
+    pub fn of(key: String, shown: ShownKey, written: Written) -> (Self, Version) {
+        let warning = written.warning();
+        (Self { key, warning, shown }, written.version)
+    }
 }
 
 impl ShownKey {

@@ -5,9 +5,10 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tollgate_core::api_keys::{HeldDigest, KeyDigest, KeyId, KeyRecord, NewKey};
-use tollgate_core::store::keys::{Expected, StorageError};
+use tollgate_core::store::keys::{Expected, StorageError, Written};
 
 use super::forms::KeyFields;
+use super::keys::read;
 use super::list::BATCH;
 use super::{KeyError, KeyMistake, Keys, Teams};
 
@@ -60,6 +61,25 @@ pub struct Imported {
     pub present: Vec<String>,
     /// Why others are not stored, each with its number from 1.
     pub refused: Vec<String>,
+    /// What does not hold yet: the other nodes could not be told, and find the keys later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+}
+
+/// What became of one key.
+enum Outcome {
+    Stored(KeyId, Written),
+    Present(KeyId),
+}
+
+/// A key as it is to be stored.
+struct Candidate {
+    /// The id in its text, or the one that was chosen. None: it gets a new one.
+    id: Option<KeyId>,
+    /// The digests that it must accept.
+    digests: Vec<KeyDigest>,
+    /// Whether its text has the form of a key, so that its id is found in the text.
+    is_native: bool,
 }
 
 impl Keys {
@@ -67,7 +87,7 @@ impl Keys {
     /// first one failed. So many keys of the same input were stored `before`.
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// If the store does not answer. What was done before is in the error.
     pub async fn import(
         &self,
         import: &Import,
@@ -82,12 +102,14 @@ impl Keys {
         for (index, key) in import.keys.iter().enumerate() {
             let number = before + index + 1;
             match self.import_one(key, import.weak, teams).await {
-                Ok(id) => done.stored.push(id.to_string()),
-                Err(KeyError::Store(StorageError::Taken(id))) => done.present.push(id.to_string()),
-                Err(KeyError::Store(StorageError::Stale)) => {
-                    done.present.extend(key.id.clone());
+                Ok(Outcome::Stored(id, written)) => {
+                    done.stored.push(id.to_string());
+                    done.warning = written.warning().or(done.warning);
                 }
-                Err(error @ KeyError::Store(_)) => return Err(error),
+                Ok(Outcome::Present(id)) => done.present.push(id.to_string()),
+                Err(KeyError::Store(error)) => {
+                    return Err(KeyError::Interrupted { done: Box::new(done), error });
+                }
                 Err(error) => done.refused.push(format!("key {number}: {error}")),
             }
         }
@@ -99,11 +121,40 @@ impl Keys {
         key: &ImportedKey,
         is_weak: bool,
         teams: &Teams,
-    ) -> Result<KeyId, KeyError> {
-        let mistake = |field: &str, error: &dyn fmt::Display| {
-            KeyError::Mistakes(vec![KeyMistake::of(field, error)])
-        };
+    ) -> Result<Outcome, KeyError> {
         teams.check(key.fields.team.as_deref())?;
+        let Candidate { id: chosen, digests, is_native } = self.candidate(key, is_weak)?;
+        let Some(first) = digests.first() else {
+            return Err(mistake("key", &"it has neither a text nor a hash"));
+        };
+        // The form of a text whose hash alone is known is not known either.
+        let foreign = if is_native { &[][..] } else { &digests };
+        let mut id = chosen.unwrap_or_else(|| NewKey::generate(&self.form).id);
+        // Each digest can lead to another id without a record.
+        for _ in 0..=digests.len() {
+            self.check_file(id)?;
+            let held = digests.iter().map(|digest| HeldDigest { digest: *digest, until: None });
+            let record = KeyRecord { digests: held.collect(), ..KeyRecord::new(id, *first) };
+            let record = self.record(&key.fields, record)?;
+            let known = match self.write(&record, &Expected::Absent, None, foreign).await {
+                Ok(written) => return Ok(Outcome::Stored(id, written)),
+                Err(KeyError::Store(StorageError::Stale)) => id,
+                Err(KeyError::Store(StorageError::Taken(known))) => known,
+                Err(error) => return Err(error),
+            };
+            match self.accepts(known, &digests).await? {
+                Some(true) => return Ok(Outcome::Present(known)),
+                Some(false) => return Err(KeyError::OtherSecret(known)),
+                // An earlier import was interrupted after its entry: it is completed under its id.
+                None if chosen.is_none_or(|chosen| chosen == known) => id = known,
+                None => return Err(KeyError::OtherId(known)),
+            }
+        }
+        Err(KeyError::OtherId(id))
+    }
+
+    /// What is to be stored of a key.
+    fn candidate(&self, key: &ImportedKey, is_weak: bool) -> Result<Candidate, KeyError> {
         let mut digests = Vec::new();
         for text in &key.sha256 {
             digests.push(text.parse::<KeyDigest>().map_err(|error| mistake("sha256", &error))?);
@@ -122,18 +173,19 @@ impl Keys {
         if let Some(text) = &key.id {
             id = Some(text.parse::<KeyId>().map_err(|error| mistake("id", &error))?);
         }
-        let id = id.unwrap_or_else(|| NewKey::generate(&self.form).id);
-        self.check_file(id)?;
-        let Some(first) = digests.first() else {
-            return Err(mistake("key", &"it has neither a text nor a hash"));
+        Ok(Candidate { id, digests, is_native })
+    }
+
+    /// Whether the record of this key has all these digests, and none of them ends. None: there is
+    /// no record.
+    async fn accepts(&self, id: KeyId, digests: &[KeyDigest]) -> Result<Option<bool>, KeyError> {
+        let Some(stored) = self.storage.read_keys(&[id]).await?.pop().flatten() else {
+            return Ok(None);
         };
-        let held = digests.iter().map(|digest| HeldDigest { digest: *digest, until: None });
-        let record = KeyRecord { digests: held.collect(), ..KeyRecord::new(id, *first) };
-        let record = self.record(&key.fields, record)?;
-        // The form of a text whose hash alone is known is not known either.
-        let foreign = if is_native { &[][..] } else { &digests };
-        self.write(&record, &Expected::Absent, None, foreign).await?;
-        Ok(id)
+        let record = read(&stored)?;
+        let lasting = record.digests.iter().filter(|held| held.until.is_none());
+        let has = |digest: &KeyDigest| lasting.clone().any(|held| held.digest.is(digest));
+        Ok(Some(digests.iter().all(has)))
     }
 
     /// All keys that are not revoked, with their hashes, for a backup.
@@ -160,6 +212,10 @@ impl Keys {
             }
         }
     }
+}
+
+fn mistake(field: &str, error: &dyn fmt::Display) -> KeyError {
+    KeyError::Mistakes(vec![KeyMistake::of(field, error)])
 }
 
 /// A record as it is imported again.

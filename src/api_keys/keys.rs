@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tollgate_core::api_keys::{KeyDigest, KeyForm, KeyId, KeyLimit, KeyRecord, NewKey};
 use tollgate_core::policy::{KeySettings, Policy, UnfitLimit};
 use tollgate_core::store::keys::{
-    Expected, KeyStorage, KeyWrite, StorageError, StoredRecord, Version,
+    Expected, KeyStorage, KeyWrite, StorageError, StoredRecord, Version, Written,
 };
 use tollgate_core::time::{Span, Timestamp};
 
@@ -113,15 +113,19 @@ impl Keys {
             let record = self.record(&form.fields, KeyRecord::new(new.id, new.digest))?;
             let mut written = self.write(&record, &Expected::Absent, None, &[]).await;
             if form.first && written == Err(StorageError::NotBegun.into()) {
-                self.storage.begin().await?;
+                match self.storage.begin().await {
+                    // The key is announced for itself.
+                    Ok(()) | Err(StorageError::NotAnnounced(_)) => {}
+                    Err(error) => return Err(error.into()),
+                }
                 written = self.write(&record, &Expected::Absent, None, &[]).await;
             }
             match written {
                 Err(KeyError::Store(StorageError::Stale)) if chosen.is_none() => {}
                 Err(error) => return Err(error),
-                Ok(version) => {
+                Ok(written) => {
                     let shown = ShownKey::of(&record, None, now);
-                    return Ok((CreatedKey { key: new.text, shown }, version));
+                    return Ok(CreatedKey::of(new.text, shown, written));
                 }
             }
         }
@@ -139,7 +143,7 @@ impl Keys {
         Ok((ShownKey::of(&record, Some(&stored), now), stored.version))
     }
 
-    /// Changes fields of a key. Returns it as it was, as it is, and its version.
+    /// Changes fields of a key. Returns it as it was, as it is, and what is written.
     pub async fn change(
         &self,
         text: &str,
@@ -147,7 +151,7 @@ impl Keys {
         seen: &Seen,
         teams: &Teams,
         now: Timestamp,
-    ) -> Result<(ShownKey, ShownKey, Version), KeyError> {
+    ) -> Result<(ShownKey, ShownKey, Written), KeyError> {
         let (before, stored) = self.seen(text, seen, teams).await?;
         if before.revoked.is_some() {
             return Err(KeyError::State("a revoked key stays revoked: make another one"));
@@ -155,9 +159,9 @@ impl Keys {
         let after = self.patched(&before, patch)?;
         teams.check(after.team.as_deref())?;
         let expected = Expected::Version(stored.version.clone());
-        let version = self.write(&after, &expected, None, &[]).await?;
+        let written = self.write(&after, &expected, None, &[]).await?;
         let shown = |record| ShownKey::of(record, Some(&stored), now);
-        Ok((shown(&before), shown(&after), version))
+        Ok((shown(&before), shown(&after), written))
     }
 
     /// Revokes a key for ever. A key that is revoked stays as it is.
@@ -167,15 +171,15 @@ impl Keys {
         seen: &Seen,
         teams: &Teams,
         now: Timestamp,
-    ) -> Result<(ShownKey, ShownKey, Version), KeyError> {
+    ) -> Result<(ShownKey, ShownKey, Written), KeyError> {
         let (before, stored) = self.seen(text, seen, teams).await?;
         let shown = |record| ShownKey::of(record, Some(&stored), now);
         let after = KeyRecord { revoked: before.revoked.or(Some(now)), ..before.clone() };
         // It is written again if it was revoked before: the other nodes may not know it.
         let expected = Expected::Version(stored.version.clone());
         let foreign = self.foreign(&after).await?;
-        let version = self.write(&after, &expected, Some(KEPT_AFTER_REVOCATION), &foreign).await?;
-        Ok((shown(&before), shown(&after), version))
+        let written = self.write(&after, &expected, Some(KEPT_AFTER_REVOCATION), &foreign).await?;
+        Ok((shown(&before), shown(&after), written))
     }
 
     /// The key that a text belongs to.
@@ -244,7 +248,7 @@ impl Keys {
         expected: &Expected,
         lasts: Option<Span>,
         foreign: &[KeyDigest],
-    ) -> Result<Version, KeyError> {
+    ) -> Result<Written, KeyError> {
         let bytes = record.to_stored().map_err(|fault| KeyError::Mistakes(vec![fault.into()]))?;
         let write = KeyWrite { id: record.id, expected, record: &bytes, lasts, foreign };
         Ok(self.storage.write_key(write).await?)

@@ -59,9 +59,26 @@ pub enum KeyError {
     /// What was written has mistakes.
     #[error("{}", shown(.0))]
     Mistakes(Vec<KeyMistake>),
+    /// The key of this id is there, and does not accept the imported secrets.
+    #[error(
+        "the store has the key {0} with another secret: a rotation has replaced this one, or it is \
+         another key"
+    )]
+    OtherSecret(KeyId),
+    /// An interrupted import has noted a digest for another id than the one that was chosen.
+    #[error("an earlier import began to store it as {0}: leave the id out, or write this one")]
+    OtherId(KeyId),
     /// The store refuses it.
     #[error(transparent)]
     Store(#[from] StorageError),
+    /// The store refuses it, after some keys of an import were stored.
+    #[error("{error}")]
+    Interrupted {
+        /// What was done before.
+        done: Box<Imported>,
+        /// Why it went no further.
+        error: StorageError,
+    },
 }
 
 /// What is wrong with a field.

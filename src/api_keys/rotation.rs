@@ -33,9 +33,10 @@ impl Keys {
         let digests = rotated(&before, digest, overlap, now)?;
         let after = KeyRecord { digests, ..before.clone() };
         let expected = Expected::Version(stored.version.clone());
-        let version = self.write(&after, &expected, None, &[]).await?;
+        let written = self.write(&after, &expected, None, &[]).await?;
         let shown = |record| ShownKey::of(record, Some(&stored), now);
-        Ok((shown(&before), CreatedKey { key: new.text, shown: shown(&after) }, version))
+        let (made, version) = CreatedKey::of(new.text, shown(&after), written);
+        Ok((shown(&before), made, version))
     }
 
     fn overlap(&self, rotation: &Rotation) -> Result<Span, KeyError> {

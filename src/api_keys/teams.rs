@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tollgate_core::api_keys::TeamRecord;
-use tollgate_core::store::keys::{Expected, StorageError, StoredRecord, TeamWrite, Version};
+use tollgate_core::store::keys::{
+    Expected, StorageError, StoredRecord, TeamWrite, Version, Written,
+};
 
 use super::forms::{ShownTeam, TeamForm};
 use super::keys::labels;
@@ -31,14 +33,14 @@ impl Keys {
     }
 
     /// Makes a team, or replaces what it was. `seen` is none for a team that must not exist.
-    /// Returns the team as it was, as it is, and its version.
+    /// Returns the team as it was, as it is, and what is written.
     pub async fn set_team(
         &self,
         name: &str,
         form: &TeamForm,
         seen: Option<&Seen>,
         teams: &Teams,
-    ) -> Result<(Option<ShownTeam>, ShownTeam, Version), KeyError> {
+    ) -> Result<(Option<ShownTeam>, ShownTeam, Written), KeyError> {
         teams.check(Some(name))?;
         let mut mistakes = Vec::new();
         let team = TeamRecord {
@@ -62,9 +64,9 @@ impl Keys {
             _ => return Err(StorageError::Stale.into()),
         };
         let write = TeamWrite { name, expected: &expected, record: &record };
-        let version = self.storage.write_team(write).await?;
+        let written = self.storage.write_team(write).await?;
         let before = before.as_ref().map(read).transpose()?;
-        Ok((before.as_ref().map(ShownTeam::from), (&team).into(), version))
+        Ok((before.as_ref().map(ShownTeam::from), (&team).into(), written))
     }
 }
 

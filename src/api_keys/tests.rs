@@ -207,6 +207,49 @@ fn keys_are_imported_by_text_or_hash_and_exported_again() {
     });
 }
 
+fn import(key: &str, id: Option<&str>) -> Import {
+    let key = Some(key.to_owned());
+    let id = id.map(str::to_owned);
+    Import { keys: vec![ImportedKey { key, id, ..ImportedKey::default() }], weak: false }
+}
+
+/// A secret that a rotation has replaced was `present`, although no key accepts it.
+#[test]
+fn a_replaced_secret_is_refused_when_it_is_imported_again() {
+    run(async |keys| {
+        let all = Teams::All;
+        let import = import("an-old-key-of-another-program", None);
+        let id = keys.import(&import, &all, 0).await.unwrap().stored.remove(0);
+        assert_eq!(keys.import(&import, &all, 0).await.unwrap().present, [id.clone()]);
+        for _ in 0..2 {
+            let overlap = Rotation { overlap: Some("0s".into()) };
+            keys.rotate(&id, &overlap, &Seen::Anything, &all, at(0)).await.map(drop).unwrap();
+        }
+        let again = keys.import(&import, &all, 6).await.unwrap();
+        assert_eq!((again.stored.len(), again.present.len()), (0, 0));
+        let [why] = &*again.refused else { panic!("{again:?}") };
+        assert!(why.starts_with("key 7: ") && why.contains(&id) && why.contains("another secret"));
+    });
+}
+
+/// Both were counted as `present`, or not at all.
+#[test]
+fn a_key_under_the_id_of_another_one_is_refused_and_the_same_one_is_present() {
+    run(async |keys| {
+        let all = Teams::All;
+        let (own, _) = keys.create(None, &form(None), &all, at(0)).await.unwrap();
+        let id = own.shown.id;
+        let same = keys.import(&import(&own.key, None), &all, 0).await.unwrap();
+        assert_eq!(same.present, [id.clone()]);
+        let other = import("an-old-key-of-another-program", Some(&id));
+        let other = keys.import(&other, &all, 0).await.unwrap();
+        assert_eq!((other.stored.len(), other.present.len()), (0, 0));
+        assert!(other.refused[0].contains(&id), "{other:?}");
+        let free = import("an-old-key-of-another-program", None);
+        assert_eq!(keys.import(&free, &all, 0).await.unwrap().stored.len(), 1);
+    });
+}
+
 #[test]
 fn a_team_is_replaced_only_as_it_was_seen() {
     run(async |keys| {
@@ -216,7 +259,7 @@ fn a_team_is_replaced_only_as_it_was_seen() {
         assert_eq!(before, None);
         let taken = keys.set_team("acme", &team("pro"), None, &all).await;
         assert_eq!(taken.map(drop), Err(StorageError::Stale.into()));
-        let seen = Seen::Version(version.as_str().to_owned());
+        let seen = Seen::Version(version.version.as_str().to_owned());
         let (before, after, _) =
             keys.set_team("acme", &team("pro"), Some(&seen), &all).await.unwrap();
         assert_eq!((before.unwrap().plan, after.plan), (Some("free".into()), Some("pro".into())));

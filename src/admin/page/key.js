@@ -22,7 +22,7 @@ function checkRoom() {
 }
 
 /** Shows the text of a key until it is dismissed. The focus then goes to `back`. */
-function showSecret({ key, id, name }, back) {
+function showSecret({ key, id, name, warning }, back) {
  const place = byId("new-secret");
  const text = el("code", {}, key);
  const said = el("span", { class: "quiet", "aria-live": "polite" });
@@ -44,6 +44,7 @@ function showSecret({ key, id, name }, back) {
  place.replaceChildren(
   el("h3", {}, `The text of the key ${id}${name ? `, ${name}` : ""}`),
   el("p", {}, text),
+  ...(warning ? [el("p", { class: "warn" }, `▲ ${warning}.`)] : []),
   el("p", {}, "It is shown once, now: no page and no call shows it again. If it is lost, make a new secret for the key."),
   el("div", { class: "buttons" },
    el("button", { type: "button", "data-do": "copy", click: copy }, "Copy it"),
@@ -118,9 +119,9 @@ export function keyPanel(it, reload) {
   event.preventDefault();
   during(rotate, done, async () => {
    checkRoom();
-   const { key } = await send("POST", `${path}/rotate`, { overlap: overlap.value }, await tag());
+   const { key, warning } = await send("POST", `${path}/rotate`, { overlap: overlap.value }, await tag());
    result(done, false, `✓ It has a new secret. The old one ends ${overlap.selectedOptions[0].textContent}.`);
-   showSecret({ key, id: it.id, name: it.name }, rotate);
+   showSecret({ key, warning, id: it.id, name: it.name }, rotate);
    await Promise.all([again(), reload()]);
   });
  });

@@ -66,7 +66,8 @@ pub async fn store(
         left_out.iter().for_each(|line| say(&format!("- {line}")));
     }
     for (name, form) in &teams {
-        keys.set_team(name, form, Some(&Seen::Anything), &Teams::All).await?;
+        let set = keys.set_team(name, form, Some(&Seen::Anything), &Teams::All).await?;
+        set.2.check()?;
     }
     let mut stored = 0;
     let mut present = 0;
@@ -78,6 +79,7 @@ pub async fn store(
         present += done.present.len();
         refused += done.refused.len();
         done.refused.iter().for_each(|why| say(why));
+        done.warning.iter().for_each(|warning| say(warning));
     }
     // From now on, a key that is not there is unknown.
     storage.begin().await?;

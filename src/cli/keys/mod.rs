@@ -150,6 +150,7 @@ pub fn run_team(args: &TeamArgs, config: &Config) -> Result<(), Problem> {
                 let form =
                     TeamForm { plan: plan.clone(), limits: map(limits), labels: map(labels) };
                 let set = keys.set_team(name, &form, Some(&Seen::Anything), &Teams::All).await?;
+                set.2.check().map_err(KeyError::from)?;
                 print(&set.1)
             }
         }
@@ -188,7 +189,9 @@ async fn one(keys: &Keys, command: &StoreCommand) -> Result<(), Problem> {
         StoreCommand::Show { id } => print(&keys.show(id, &all, now).await?.0),
         StoreCommand::Set { id, fields, enabled, unset } => {
             let patch = patch(fields, *enabled, unset);
-            print(&keys.change(id, &patch, &Seen::Anything, &all, now).await?.1)
+            let (_, after, written) = keys.change(id, &patch, &Seen::Anything, &all, now).await?;
+            written.check().map_err(KeyError::from)?;
+            print(&after)
         }
         StoreCommand::Rotate { id, overlap } => {
             let rotation = Rotation { overlap: Some(overlap.clone()) };
@@ -205,6 +208,7 @@ async fn one(keys: &Keys, command: &StoreCommand) -> Result<(), Problem> {
 async fn revoke(keys: &Keys, id: &str, now: Timestamp) -> Result<(), Problem> {
     let file = id.parse::<KeyId>().ok().and_then(|id| keys.file_with(id));
     let revoked = keys.without_file().revoke(id, &Seen::Anything, &Teams::All, now).await;
+    let revoked = revoked.and_then(|(.., written)| Ok(written.check()?));
     match (file, revoked) {
         (None, revoked) => {
             revoked?;
@@ -289,6 +293,9 @@ fn shown_once(made: &CreatedKey) -> Result<(), Problem> {
     writeln!(io::stdout().lock(), "{}", made.key)
         .map_err(|error| Problem::NotShown { id: made.shown.id.to_string(), error })?;
     say(&format!("the id is {}; the text is shown only now", made.shown.id));
+    if let Some(warning) = &made.warning {
+        say(warning);
+    }
     Ok(())
 }
 

@@ -5,13 +5,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use futures_util::future::{LocalBoxFuture, join_all};
+use futures_util::future::{LocalBoxFuture, join, join_all};
 use redis::{Cmd, Value, cmd, pipe};
 use tollgate_core::api_keys::{KeyDigest, KeyId};
 use tollgate_core::store::OutageCause;
 use tollgate_core::store::keys::{
-    KeyStorage, KeyWrite, MAX_TEAMS, StorageError, StoredRecord, TeamWrite, Version,
-    part_of_digest, part_of_id, part_of_team,
+    Expected, KeyStorage, KeyWrite, MAX_TEAMS, StorageError, StoredRecord, TeamWrite, Version,
+    Written, part_of_digest, part_of_id, part_of_team,
 };
 use tollgate_core::store::overrides::PARTS;
 use tollgate_core::time::{Span, Timestamp};
@@ -65,8 +65,8 @@ impl ControlKeys {
 
     async fn read_keys(&self, ids: &[KeyId]) -> Result<Vec<Option<StoredRecord>>, StorageError> {
         let asked: Vec<(usize, String)> = ids.iter().map(|id| self.access.record(*id)).collect();
-        let stored = self.access.read(&asked).await;
-        let uses = self.last_uses(ids).await.map_err(away)?;
+        let (stored, uses) = join(self.access.read(&asked), self.last_uses(ids)).await;
+        let uses = uses.map_err(away)?;
         let mut records = Vec::with_capacity(ids.len());
         for ((id, stored), used) in ids.iter().zip(stored).zip(uses) {
             records.push(match stored.map_err(away)? {
@@ -143,13 +143,61 @@ impl ControlKeys {
         Ok(ids.iter().filter_map(|id| id.parse().ok()).collect())
     }
 
-    async fn write_key(&self, write: KeyWrite<'_>) -> Result<Version, StorageError> {
-        let KeyWrite { id, expected, record, lasts, foreign } = write;
-        let lasts_ms = lasts.map_or(0, |lasts| lasts.as_millis_ceil().max(1));
+    async fn write_key(&self, write: KeyWrite<'_>) -> Result<Written, StorageError> {
+        let KeyWrite { id, foreign, .. } = write;
         // An entry without its record leads nowhere; a record without its entry is not found.
-        for digest in foreign {
-            self.write_digest(id, digest, lasts_ms).await?;
+        if write.lasts.is_none() {
+            self.check_digests(&write).await?;
+            self.write_digests(&write).await?;
         }
+        let version = self.write_record(&write).await?;
+        let mut parts: Vec<usize> = foreign.iter().map(part_of_digest).collect();
+        parts.push(part_of_id(id));
+        let written = self.told(version, &parts).await;
+        if write.lasts.is_some() {
+            // The entries get the end of the record. If they cannot be written, they outlive it
+            // and lead nowhere, so the write does not fail.
+            drop(self.write_digests(&write).await);
+        }
+        Ok(written)
+    }
+
+    /// Fails if the record or a digest is not as it must be, before a digest is written: it is not
+    /// in one step with the record, because it can be on another server.
+    async fn check_digests(&self, write: &KeyWrite<'_>) -> Result<(), StorageError> {
+        let KeyWrite { id, expected, foreign, .. } = *write;
+        if foreign.is_empty() {
+            return Ok(());
+        }
+        let names = &self.access.names;
+        let entries = foreign.iter().map(|digest| {
+            let part = part_of_digest(digest);
+            (part, names.digest(part, digest))
+        });
+        let asked: Vec<(usize, String)> =
+            [self.access.record(id)].into_iter().chain(entries).collect();
+        for (index, stored) in self.access.read(&asked).await.into_iter().enumerate() {
+            let value = match stored.map_err(away)? {
+                Stored::Value(value) => Some(value),
+                Stored::NotBegun if !self.restores => return Err(StorageError::NotBegun),
+                Stored::Absent | Stored::NotBegun => None,
+            };
+            if index > 0 {
+                check_owner(value.as_deref(), id)?;
+                continue;
+            }
+            let present = value.and_then(|bytes| StoredRecord::of(&bytes, None));
+            let present = present.map_or(Expected::Absent, |it| Expected::Version(it.version));
+            if present != *expected {
+                return Err(StorageError::Stale);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the record alone.
+    async fn write_record(&self, write: &KeyWrite<'_>) -> Result<Version, StorageError> {
+        let KeyWrite { id, expected, record, lasts, .. } = *write;
         let part = part_of_id(id);
         let version = Version::random();
         let index = self.access.names.index(part);
@@ -157,17 +205,22 @@ impl ControlKeys {
         let keys = [names.record(part, id), index.clone(), names.sign(part), names.ids(part)];
         let mut call = script(WRITE_KEY, &keys.each_ref().map(String::as_str));
         call.arg(id.as_str()).arg(expected.as_str()).arg(versioned(&version, record));
-        call.arg(lasts_ms).arg(if self.restores { "restore" } else { "" });
+        call.arg(millis(lasts)).arg(if self.restores { "restore" } else { "" });
         match self.access.ask_one(&index, call).await.map_err(away)? {
-            Value::Int(0) => {}
-            Value::Int(1) => return Err(StorageError::Stale),
-            Value::Int(2) => return Err(StorageError::NotBegun),
-            _ => return Err(away(StoreError::InvalidReply("the result of a write is not known"))),
+            Value::Int(0) => Ok(version),
+            Value::Int(1) => Err(StorageError::Stale),
+            Value::Int(2) => Err(StorageError::NotBegun),
+            _ => Err(away(StoreError::InvalidReply("the result of a write is not known"))),
         }
-        let mut parts: Vec<usize> = foreign.iter().map(part_of_digest).collect();
-        parts.push(part);
-        self.announce(&parts).await?;
-        Ok(version)
+    }
+
+    /// Writes the entries of the digests, which end with the record.
+    async fn write_digests(&self, write: &KeyWrite<'_>) -> Result<(), StorageError> {
+        let KeyWrite { id, lasts, foreign, .. } = *write;
+        for digest in foreign {
+            self.write_digest(id, digest, millis(lasts)).await?;
+        }
+        Ok(())
     }
 
     async fn write_digest(
@@ -182,10 +235,7 @@ impl ControlKeys {
         call.arg(id.as_str()).arg(lasts_ms);
         match self.access.ask_one(&self.access.names.index(part), call).await.map_err(away)? {
             Value::BulkString(other) if other.is_empty() => Ok(()),
-            Value::BulkString(other) => {
-                let other = std::str::from_utf8(&other).ok().and_then(|id| id.parse().ok());
-                Err(StorageError::Taken(other.unwrap_or(id)))
-            }
+            Value::BulkString(other) => check_owner(Some(&other), id),
             _ => Err(away(StoreError::InvalidReply("the result of a write is not known"))),
         }
     }
@@ -211,7 +261,7 @@ impl ControlKeys {
         Ok(teams.filter_map(|(_, bytes)| StoredRecord::of(bytes, None)).collect())
     }
 
-    async fn write_team(&self, write: TeamWrite<'_>) -> Result<Version, StorageError> {
+    async fn write_team(&self, write: TeamWrite<'_>) -> Result<Written, StorageError> {
         let TeamWrite { name, expected, record } = write;
         let teams = self.access.names.teams();
         let version = Version::random();
@@ -223,8 +273,7 @@ impl ControlKeys {
             Value::Int(2) => return Err(StorageError::Full),
             _ => return Err(away(StoreError::InvalidReply("the result of a write is not known"))),
         }
-        self.announce(&[part_of_team(name)]).await?;
-        Ok(version)
+        Ok(self.told(version, &[part_of_team(name)]).await)
     }
 
     async fn begin(&self) -> Result<(), StorageError> {
@@ -236,7 +285,8 @@ impl ControlKeys {
         for done in join_all(calls).await {
             done.map_err(away)?;
         }
-        self.announce(&(0..PARTS).collect::<Vec<_>>()).await
+        let announced = self.access.announce(&(0..PARTS).collect::<Vec<_>>()).await;
+        announced.map_err(|error| StorageError::NotAnnounced(error.to_string()))
     }
 
     async fn forget(&self, id: KeyId) -> Result<(), StorageError> {
@@ -248,9 +298,10 @@ impl ControlKeys {
         self.access.ask_one(&index, call).await.map(drop).map_err(away)
     }
 
-    async fn announce(&self, parts: &[usize]) -> Result<(), StorageError> {
+    /// What was written into these parts, after the other nodes were told or not.
+    async fn told(&self, version: Version, parts: &[usize]) -> Written {
         let announced = self.access.announce(parts).await;
-        announced.map_err(|error| StorageError::NotAnnounced(error.to_string()))
+        Written { version, unannounced: announced.err().map(|error| error.to_string()) }
     }
 }
 
@@ -281,7 +332,7 @@ impl KeyStorage for ControlKeys {
     fn write_key<'a>(
         &'a self,
         write: KeyWrite<'a>,
-    ) -> LocalBoxFuture<'a, Result<Version, StorageError>> {
+    ) -> LocalBoxFuture<'a, Result<Written, StorageError>> {
         Self::write_key(self, write).boxed_local()
     }
 
@@ -299,7 +350,7 @@ impl KeyStorage for ControlKeys {
     fn write_team<'a>(
         &'a self,
         write: TeamWrite<'a>,
-    ) -> LocalBoxFuture<'a, Result<Version, StorageError>> {
+    ) -> LocalBoxFuture<'a, Result<Written, StorageError>> {
         Self::write_team(self, write).boxed_local()
     }
 
@@ -326,6 +377,21 @@ fn script(source: &str, keys: &[&str]) -> Cmd {
         call.arg(*key);
     }
     call
+}
+
+/// How long a record stays, in milliseconds. 0: for ever.
+fn millis(lasts: Option<Span>) -> u64 {
+    lasts.map_or(0, |lasts| lasts.as_millis_ceil().max(1))
+}
+
+/// An entry must lead to the key `id`, if there is one.
+fn check_owner(entry: Option<&[u8]>, id: KeyId) -> Result<(), StorageError> {
+    let Some(entry) = entry else { return Ok(()) };
+    match std::str::from_utf8(entry).ok().and_then(|it| it.parse::<KeyId>().ok()) {
+        Some(owner) if owner == id => Ok(()),
+        Some(owner) => Err(StorageError::Taken(owner)),
+        None => Err(away(StoreError::InvalidReply("the entry of a digest is not an id"))),
+    }
 }
 
 fn versioned(version: &Version, record: &[u8]) -> Vec<u8> {

@@ -7,7 +7,7 @@ use tollgate_core::digest::{Secret, SharedSecret};
 use tollgate_core::store::MemoryStore;
 use tollgate_core::store::keys::{
     Expected, KeyStorage as _, KeyWrite, ReadKeys as _, ReadRecord, StorageError, TeamWrite,
-    part_of_digest, part_of_id, part_of_team,
+    Version, part_of_digest, part_of_id, part_of_team,
 };
 use tollgate_core::time::{Clock, Span, Timestamp};
 
@@ -74,7 +74,8 @@ fn a_key_is_written_once_and_then_only_with_its_version() {
         let server = Process::start(&[]);
         let Scene { control, worker } = scene(&server).await;
         control.begin().await.unwrap();
-        let version = control.write_key(write(id(1), &Expected::Absent)).await.unwrap();
+        let written = control.write_key(write(id(1), &Expected::Absent)).await.unwrap();
+        let version = written.check().unwrap();
         let again = control.write_key(write(id(1), &Expected::Absent)).await;
         assert_eq!(again, Err(StorageError::Stale));
         let stored = control.read_keys(&[id(1), id(2)]).await.unwrap();
@@ -188,7 +189,7 @@ fn the_last_use_is_noted_of_keys_that_exist_and_never_goes_back() {
 }
 
 #[test]
-fn a_change_that_cannot_be_announced_is_an_error() {
+fn a_change_that_cannot_be_announced_is_written_and_says_so() {
     run(async {
         let server = Process::start(&[]);
         let Scene { control, .. } = scene(&server).await;
@@ -196,8 +197,10 @@ fn a_change_that_cannot_be_announced_is_an_error() {
         let marks = control.access.names.marks();
         server.command(&["DEL", &marks]);
         server.command(&["SET", &marks, "of another kind"]);
-        let written = control.write_key(write(id(1), &Expected::Absent)).await;
-        assert!(matches!(written, Err(StorageError::NotAnnounced(_))), "{written:?}");
+        let written = control.write_key(write(id(1), &Expected::Absent)).await.unwrap();
+        let stored = control.read_keys(&[id(1)]).await.unwrap().remove(0).unwrap();
+        assert_eq!(stored.version, written.version);
+        assert!(matches!(written.check(), Err(StorageError::NotAnnounced(_))));
     });
 }
 
@@ -212,5 +215,55 @@ fn a_backup_is_written_before_the_store_begins() {
         assert!(worker.keys(&[Sought::Id(id(1))]).await[0].record().is_some());
         control.begin().await.unwrap();
         assert_eq!(worker.keys(&[Sought::Id(id(2))]).await, [ReadRecord::Absent]);
+    });
+}
+
+/// An import into a store without its sign left the digest behind. A second import took the key for
+/// one that is stored.
+#[test]
+fn a_refused_write_leaves_no_digest_behind() {
+    run(async {
+        let server = Process::start(&[]);
+        let Scene { control, .. } = scene(&server).await;
+        let digests = [1, 2, 3].map(|byte| KeyDigest::from_bytes([byte; 32]));
+        let imported = |id, foreign| KeyWrite { foreign, ..write(id, &Expected::Absent) };
+        let refused = control.write_key(imported(id(1), &digests[..1])).await;
+        assert_eq!(refused.map(drop), Err(StorageError::NotBegun));
+        control.begin().await.unwrap();
+        assert_eq!(control.id_of(&digests[0]).await, Ok(None));
+        control.write_key(imported(id(2), &digests[..1])).await.map(drop).unwrap();
+        let two = [digests[1], digests[0]];
+        let taken = control.write_key(imported(id(3), &two)).await;
+        assert_eq!(taken.map(drop), Err(StorageError::Taken(id(2))));
+        assert_eq!(control.id_of(&digests[1]).await, Ok(None));
+        let stale = control.write_key(imported(id(2), &digests[2..])).await;
+        assert_eq!(stale.map(drop), Err(StorageError::Stale));
+        assert_eq!(control.id_of(&digests[2]).await, Ok(None));
+    });
+}
+
+/// A revocation that was refused set the end of the digest: 30 days later the key, which was still
+/// active, was not found.
+#[test]
+fn a_refused_revocation_sets_no_end_of_a_digest() {
+    run(async {
+        let server = Process::start(&[]);
+        let Scene { control, .. } = scene(&server).await;
+        control.begin().await.unwrap();
+        let foreign = [KeyDigest::from_bytes([1; 32])];
+        let imported = KeyWrite { foreign: &foreign, ..write(id(1), &Expected::Absent) };
+        control.write_key(imported).await.map(drop).unwrap();
+        let entry = control.access.names.digest(part_of_digest(&foreign[0]), &foreign[0]);
+        let lasting = async || control.access.ask_one(&entry, cmd("PTTL").arg(&entry).take()).await;
+        let other = Expected::Version(Version::random());
+        let lasts = Some(Span::from_secs(1000));
+        let stale = KeyWrite { lasts, foreign: &foreign, ..write(id(1), &other) };
+        assert_eq!(control.write_key(stale).await.map(drop), Err(StorageError::Stale));
+        assert_eq!(lasting().await, Ok(Value::Int(-1)));
+        let stored = control.read_keys(&[id(1)]).await.unwrap().remove(0).unwrap();
+        let seen = Expected::Version(stored.version);
+        let revoked = KeyWrite { lasts, foreign: &foreign, ..write(id(1), &seen) };
+        control.write_key(revoked).await.map(drop).unwrap();
+        assert!(matches!(lasting().await, Ok(Value::Int(1..=1_000_000))));
     });
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tollgate_core::api_keys::KeyId;
-use tollgate_core::store::keys::{StorageError, Version};
+use tollgate_core::store::keys::{StorageError, Version, Written};
 use tollgate_core::time::Timestamp;
 
 use crate::admin::answer::Answer;
@@ -15,7 +15,7 @@ use crate::admin::call::Call;
 use crate::admin::problem::{Mistake, Problem};
 use crate::admin::spec::Asked;
 use crate::api_keys::{
-    CreatedKey, Filter, Import, KeyError, KeyPatch, Keys, NewKeyForm, Rotation, Seen, ShownKey,
+    CreatedKey, Filter, Import, Imported, KeyError, KeyPatch, Keys, NewKeyForm, Rotation, Seen,
     ShownTeam, TeamForm, Unique,
 };
 
@@ -73,16 +73,20 @@ pub async fn patch(asked: Asked<'_>) -> Answered {
     };
     let id = asked.call.value(0);
     let done = keys(&asked)?.change(id, &form, &seen, &asked.call.teams, now(&asked)).await;
-    let (before, after, version) = done.map_err(problem)?;
-    Ok(tagged(changed(&before, &after), &version))
+    let (before, after, written) = done.map_err(problem)?;
+    let key_id = Some(after.id.clone());
+    let change = Change { key_id, before: json!(before), after: json!(after), ..Change::default() };
+    announced(&after, change, written)
 }
 
 pub async fn revoke(asked: Asked<'_>) -> Answered {
     let seen = seen(asked.call).unwrap_or(Seen::Anything);
     let id = asked.call.value(0);
     let done = keys(&asked)?.revoke(id, &seen, &asked.call.teams, now(&asked)).await;
-    let (before, after, version) = done.map_err(problem)?;
-    Ok(tagged(changed(&before, &after), &version))
+    let (before, after, written) = done.map_err(problem)?;
+    let key_id = Some(after.id.clone());
+    let change = Change { key_id, before: json!(before), after: json!(after), ..Change::default() };
+    announced(&after, change, written)
 }
 
 pub async fn rotate(asked: Asked<'_>) -> Answered {
@@ -103,11 +107,20 @@ pub async fn find(asked: Asked<'_>) -> Answered {
 
 pub async fn import(asked: Asked<'_>) -> Answered {
     let import: Import = read_json(&asked.body)?;
-    let done = keys(&asked)?.import(&import, &asked.call.teams, 0).await.map_err(problem)?;
-    let after = json!({
-        "stored": done.stored, "present": done.present.len(), "refused": done.refused.len(),
-    });
-    Ok(Answer::changed(&done, Change { after, ..Change::default() }))
+    let change = |done: &Imported| {
+        let Imported { stored, present, refused, .. } = done;
+        let after = json!({
+            "stored": stored, "present": present.len(), "refused": refused.len(),
+        });
+        Change { after, ..Change::default() }
+    };
+    match keys(&asked)?.import(&import, &asked.call.teams, 0).await {
+        Ok(done) => Ok(Answer::changed(&done, change(&done))),
+        Err(KeyError::Interrupted { done, error }) => {
+            Err(problem(error.into()).after(change(&done)))
+        }
+        Err(error) => Err(problem(error)),
+    }
 }
 
 pub async fn teams(asked: Asked<'_>) -> Answered {
@@ -131,9 +144,9 @@ pub async fn put_team(asked: Asked<'_>) -> Answered {
         return Err(Problem::new(StatusCode::PRECONDITION_REQUIRED, detail));
     }
     let done = keys(&asked)?.set_team(call.value(0), &form, seen.as_ref(), &call.teams).await;
-    let (before, after, version) = done.map_err(problem)?;
+    let (before, after, written) = done.map_err(problem)?;
     let change = Change { before: json!(before), after: json!(after), ..Change::default() };
-    Ok(tagged(Answer::changed(&after, change), &version))
+    announced(&after, change, written)
 }
 
 /// The keys of the store.
@@ -162,10 +175,13 @@ fn created((made, version): (CreatedKey, Version), before: Value) -> Answer {
     tagged(Answer::created(&made, change), &version)
 }
 
-fn changed(before: &ShownKey, after: &ShownKey) -> Answer {
-    let key_id = Some(after.id.clone());
-    let change = Change { key_id, before: json!(before), after: json!(after), ..Change::default() };
-    Answer::changed(after, change)
+/// The answer to a change, or 503 if the other nodes could not be told of it. The audit log gets the
+/// change in both cases.
+fn announced<T: Serialize + JsonSchema>(after: &T, change: Change, written: Written) -> Answered {
+    match written.check() {
+        Ok(version) => Ok(tagged(Answer::changed(after, change), &version)),
+        Err(error) => Err(problem(error.into()).after(change)),
+    }
 }
 
 fn tagged(mut answer: Answer, version: &Version) -> Answer {
@@ -189,7 +205,8 @@ fn problem(error: KeyError) -> Problem {
         KeyError::Team(_) => StatusCode::FORBIDDEN,
         KeyError::State(_) | KeyError::InFile { .. } => StatusCode::CONFLICT,
         KeyError::Mistakes(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        KeyError::Store(error) => match error {
+        KeyError::OtherSecret(_) | KeyError::OtherId(_) => StatusCode::CONFLICT,
+        KeyError::Store(error) | KeyError::Interrupted { error, .. } => match error {
             StorageError::Stale => StatusCode::PRECONDITION_FAILED,
             StorageError::Taken(_) | StorageError::Full => StatusCode::CONFLICT,
             StorageError::NotBegun | StorageError::Away(_) | StorageError::NotAnnounced(_) => {

@@ -32,8 +32,12 @@ const DIGESTS: TableDefinition<'_, [u8; 32], &str> = TableDefinition::new("diges
 const TEAMS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("teams");
 /// When a key was last used, in seconds since 1970, by id.
 const USES: TableDefinition<'_, &str, u64> = TableDefinition::new("uses");
+/// The digests that lead to an id, beside the id.
+const DIGESTS_OF: TableDefinition<'_, (&str, [u8; 32]), ()> = TableDefinition::new("digests of");
 /// When a record ends, in microseconds since 1970, and its id.
 const ENDS: TableDefinition<'_, (u64, &str), ()> = TableDefinition::new("ends");
+/// When a record ends, in microseconds since 1970, by id.
+const END_OF: TableDefinition<'_, &str, u64> = TableDefinition::new("end of");
 /// What the file contains, in messages.
 const CONTENT: &str = "keys";
 /// The most records that one write removes because they have ended.
@@ -88,7 +92,7 @@ impl KeysFile {
             let transaction = database.begin_write()?;
             let done = change(&transaction)?;
             if done.is_ok() {
-                remove_ended(&transaction)?;
+                remove_ended(&transaction, Clock::System.wall())?;
                 set_marks(&transaction, parts)?;
                 transaction.commit()?;
             }
@@ -173,19 +177,18 @@ impl KeysFile {
                 return Ok(Err(StorageError::Stale));
             }
             let mut digests = transaction.open_table(DIGESTS)?;
+            let mut digests_of = transaction.open_table(DIGESTS_OF)?;
             for digest in foreign {
                 let known = digests.insert(*digest.as_bytes(), id.as_str())?;
                 let known = known.and_then(|known| known.value().parse::<KeyId>().ok());
                 if let Some(known) = known.filter(|known| *known != id) {
                     return Ok(Err(StorageError::Taken(known)));
                 }
+                digests_of.insert((id.as_str(), *digest.as_bytes()), ())?;
             }
             let bytes = [version.as_str().as_bytes(), record].concat();
             keys.insert(place_of(&id), &*bytes)?;
-            if let Some(lasts) = lasts {
-                let end = Clock::System.wall().plus(lasts).as_micros();
-                transaction.open_table(ENDS)?.insert((end, id.as_str()), ())?;
-            }
+            set_end(transaction, &id, lasts)?;
             Ok(Ok(version))
         })
     }
@@ -281,22 +284,53 @@ fn set_marks(transaction: &WriteTransaction, parts: &[usize]) -> Result<(), redb
     Ok(())
 }
 
-/// Removes records that have ended.
-fn remove_ended(transaction: &WriteTransaction) -> Result<(), redb::Error> {
-    let now = Clock::System.wall().as_micros();
+/// Notes when the record of a key ends, whenever the one that it replaces would have ended.
+fn set_end(
+    transaction: &WriteTransaction,
+    id: &KeyId,
+    lasts: Option<Span>,
+) -> Result<(), redb::Error> {
+    let mut ends = transaction.open_table(ENDS)?;
+    let mut end_of = transaction.open_table(END_OF)?;
+    if let Some(end) = end_of.remove(id.as_str())? {
+        ends.remove((end.value(), id.as_str()))?;
+    }
+    if let Some(lasts) = lasts {
+        let end = Clock::System.wall().plus(lasts).as_micros();
+        ends.insert((end, id.as_str()), ())?;
+        end_of.insert(id.as_str(), end)?;
+    }
+    Ok(())
+}
+
+/// Removes records that have ended, and what leads to them.
+fn remove_ended(transaction: &WriteTransaction, now: Timestamp) -> Result<(), redb::Error> {
     let mut ends = transaction.open_table(ENDS)?;
     let mut ended = Vec::new();
-    for entry in ends.range(..(now, ""))?.take(MAX_ENDED) {
+    for entry in ends.range(..(now.as_micros(), ""))?.take(MAX_ENDED) {
         let (end, _) = entry?;
         let (end, id) = end.value();
         ended.push((end, id.to_owned()));
     }
     for (end, id) in ended {
         ends.remove((end, &*id))?;
+        transaction.open_table(END_OF)?.remove(&*id)?;
+        transaction.open_table(USES)?.remove(&*id)?;
         if let Ok(id) = id.parse::<KeyId>() {
             transaction.open_table(KEYS)?.remove(place_of(&id))?;
         }
-        transaction.open_table(USES)?.remove(&*id)?;
+        remove_digests(transaction, &id)?;
+    }
+    Ok(())
+}
+
+/// Removes the digests that lead to this id, also those of secrets that a rotation has replaced.
+fn remove_digests(transaction: &WriteTransaction, id: &str) -> Result<(), redb::Error> {
+    let mut digests_of = transaction.open_table(DIGESTS_OF)?;
+    let mut digests = transaction.open_table(DIGESTS)?;
+    for entry in digests_of.extract_from_if((id, [0; 32])..=(id, [0xff; 32]), |_, ()| true)? {
+        let (of_id, _) = entry?;
+        digests.remove(of_id.value().1)?;
     }
     Ok(())
 }
@@ -311,7 +345,9 @@ fn make(path: &Path) -> Result<(), String> {
             transaction.open_table(DIGESTS)?;
             transaction.open_table(TEAMS)?;
             transaction.open_table(USES)?;
+            transaction.open_table(DIGESTS_OF)?;
             transaction.open_table(ENDS)?;
+            transaction.open_table(END_OF)?;
             transaction.open_table(MARKS)?;
         }
         transaction.commit()?;

@@ -34,6 +34,7 @@ pub use self::place::{part_of_digest, part_of_id, part_of_team};
 pub use self::shared::{OnFailure, SharedKeys};
 pub use self::storage::{
     Expected, KeyStorage, KeyWrite, MAX_TEAMS, StorageError, StoredRecord, TeamWrite, Version,
+    Written,
 };
 #[cfg(feature = "keys")]
 pub use self::worker::StoredKeys;

@@ -93,7 +93,7 @@ pub struct KeyWrite<'w> {
     /// How long it stays. None: for ever.
     pub lasts: Option<Span>,
     /// The digests of the key by which it is found, because its text does not have the form of a
-    /// key. They stay as long as the record.
+    /// key. They stay at least as long as the record, also if it is written without them later.
     pub foreign: &'w [KeyDigest],
 }
 
@@ -106,6 +106,42 @@ pub struct TeamWrite<'w> {
     pub expected: &'w Expected,
     /// The record, in its stored form.
     pub record: &'w [u8],
+}
+
+/// A record that is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its new version.
+    pub version: Version,
+    /// Why the other nodes could not be told. Then they find the change within a minute.
+    pub unannounced: Option<String>,
+}
+
+impl Written {
+    /// A record of which all nodes are told.
+    pub const fn announced(version: Version) -> Self {
+        Self { version, unannounced: None }
+    }
+
+    /// What does not hold yet, if the other nodes could not be told.
+    pub fn warning(&self) -> Option<String> {
+        let cause = self.unannounced.as_deref()?;
+        Some(format!(
+            "the key is written, but the other nodes could not be notified ({cause}): it takes \
+             effect there within a minute"
+        ))
+    }
+
+    /// Its version, if the other nodes are told.
+    ///
+    /// # Errors
+    /// [`StorageError::NotAnnounced`], if they are not. The record is written.
+    pub fn check(self) -> Result<Version, StorageError> {
+        match self.unannounced {
+            Some(cause) => Err(StorageError::NotAnnounced(cause)),
+            None => Ok(self.version),
+        }
+    }
 }
 
 /// Why keys cannot be read or written.
@@ -159,12 +195,12 @@ pub trait KeyStorage: Debug {
         most: usize,
     ) -> LocalBoxFuture<'_, Result<Vec<KeyId>, StorageError>>;
 
-    /// Writes a record, in one step with the test of its version, and tells all nodes. Returns the
-    /// new version.
+    /// Writes a record, in one step with the test of its version, and tells all nodes. If the
+    /// record or a digest is not as it must be, nothing is changed.
     fn write_key<'a>(
         &'a self,
         write: KeyWrite<'a>,
-    ) -> LocalBoxFuture<'a, Result<Version, StorageError>>;
+    ) -> LocalBoxFuture<'a, Result<Written, StorageError>>;
 
     /// The record of a team.
     fn read_team<'a>(
@@ -179,7 +215,7 @@ pub trait KeyStorage: Debug {
     fn write_team<'a>(
         &'a self,
         write: TeamWrite<'a>,
-    ) -> LocalBoxFuture<'a, Result<Version, StorageError>>;
+    ) -> LocalBoxFuture<'a, Result<Written, StorageError>>;
 
     /// Notes that the storage has keys from now on, so that one that is not in it is unknown.
     fn begin(&self) -> LocalBoxFuture<'_, Result<(), StorageError>>;

@@ -7,7 +7,7 @@ use tokio::task::spawn_blocking;
 use super::KeysFile;
 use crate::api_keys::{KeyDigest, KeyId};
 use crate::store::keys::{
-    Expected, KeyStorage, KeyWrite, StorageError, StoredRecord, TeamWrite, Version,
+    Expected, KeyStorage, KeyWrite, StorageError, StoredRecord, TeamWrite, Written,
 };
 
 impl KeysFile {
@@ -51,7 +51,7 @@ impl KeyStorage for KeysFile {
     fn write_key<'a>(
         &'a self,
         write: KeyWrite<'a>,
-    ) -> LocalBoxFuture<'a, Result<Version, StorageError>> {
+    ) -> LocalBoxFuture<'a, Result<Written, StorageError>> {
         let KeyWrite { id, expected, record, lasts, foreign } = write;
         let expected: Expected = expected.clone();
         let record = record.to_vec();
@@ -61,6 +61,7 @@ impl KeyStorage for KeysFile {
             let record = &*record;
             let foreign = &*foreign;
             file.write_key(KeyWrite { id, expected, record, lasts, foreign })
+                .map(Written::announced)
         })
         .boxed_local()
     }
@@ -80,13 +81,14 @@ impl KeyStorage for KeysFile {
     fn write_team<'a>(
         &'a self,
         write: TeamWrite<'a>,
-    ) -> LocalBoxFuture<'a, Result<Version, StorageError>> {
+    ) -> LocalBoxFuture<'a, Result<Written, StorageError>> {
         let TeamWrite { name, expected, record } = write;
         let name = name.to_owned();
         let record = record.to_vec();
         let expected: Expected = expected.clone();
         self.aside(move |file| {
-            file.write_team(TeamWrite { name: &name, expected: &expected, record: &record })
+            let write = TeamWrite { name: &name, expected: &expected, record: &record };
+            file.write_team(write).map(Written::announced)
         })
         .boxed_local()
     }

@@ -101,6 +101,64 @@ fn ids_are_listed_by_part_and_ended_records_are_removed() {
     assert!(records[0].is_none() && records[1].as_ref().unwrap().used.is_some());
 }
 
+/// Writes a record that ends after `lasts`, in whatever state the present one is.
+fn write_with_end(file: &KeysFile, id: KeyId, lasts: Span, foreign: &[KeyDigest]) {
+    let stored = file.read_keys(&[id]).unwrap().remove(0).unwrap();
+    let expected = Expected::Version(stored.version);
+    let ends = KeyWrite { lasts: Some(lasts), foreign, ..write(id, &expected, b"{}") };
+    file.write_key(ends).unwrap();
+}
+
+/// Removes what has ended by then.
+fn remove_ended_after(file: &KeysFile, wait: Span) {
+    let database = existing(&file.path).unwrap();
+    let transaction = database.begin_write().unwrap();
+    remove_ended(&transaction, Clock::System.wall().plus(wait)).unwrap();
+    transaction.commit().unwrap();
+}
+
+/// A key that was revoked twice had two ends. The later one removed the key that was made again
+/// under the same id.
+#[test]
+fn a_record_has_one_end_and_a_new_one_under_the_same_id_has_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = KeysFile::open(&directory.path().join("keys.redb")).unwrap();
+    let (id, bytes) = record(1);
+    file.write_key(write(id, &Expected::Absent, &bytes)).unwrap();
+    write_with_end(&file, id, Span::from_secs(100), &[]);
+    write_with_end(&file, id, Span::from_secs(300), &[]);
+    remove_ended_after(&file, Span::from_secs(200));
+    assert!(file.read_keys(&[id]).unwrap()[0].is_some(), "the last write says how long it stays");
+    write_with_end(&file, id, Span::from_secs(100), &[]);
+    remove_ended_after(&file, Span::from_secs(200));
+    assert!(file.read_keys(&[id]).unwrap()[0].is_none());
+    file.write_key(write(id, &Expected::Absent, &bytes)).unwrap();
+    remove_ended_after(&file, Span::from_secs(400));
+    assert!(file.read_keys(&[id]).unwrap()[0].is_some(), "the ends were those of another record");
+}
+
+/// The digests of a key stayed for ever, so it could not be imported again.
+#[test]
+fn the_digests_of_a_key_end_with_its_record() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = KeysFile::open(&directory.path().join("keys.redb")).unwrap();
+    let rotated = KeyDigest::from_bytes([7; 32]);
+    let last = KeyDigest::from_bytes([8; 32]);
+    let other = KeyDigest::from_bytes([9; 32]);
+    let (id, bytes) = record(1);
+    let foreign = [rotated, last];
+    file.write_key(KeyWrite { foreign: &foreign, ..write(id, &Expected::Absent, &bytes) }).unwrap();
+    let (stays, bytes) = record(2);
+    let foreign = [other];
+    file.write_key(KeyWrite { foreign: &foreign, ..write(stays, &Expected::Absent, &bytes) })
+        .unwrap();
+    write_with_end(&file, id, Span::from_secs(100), &[last]);
+    assert_eq!(file.id_of(&last), Ok(Some(id)));
+    remove_ended_after(&file, Span::from_secs(200));
+    assert_eq!([file.id_of(&rotated), file.id_of(&last)], [Ok(None), Ok(None)]);
+    assert_eq!(file.id_of(&other), Ok(Some(stays)));
+}
+
 #[test]
 fn another_file_is_not_used() {
     let directory = tempfile::tempdir().unwrap();
