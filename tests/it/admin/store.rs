@@ -100,6 +100,44 @@ fn overrides_go_round(store: &str) {
     assert_eq!((unset, set.1), ((&json!("50"), &json!(null)), &json!("50")), "{audit}");
 }
 
+/// Units of money are too small for a person to read.
+#[test]
+fn limits_in_money_are_amounts_in_the_audit_log() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         store: {{ overrides: {{ path: {:?} }} }}\n\
+         prices: {{ currency: usd, models: {{ m: {{ input: 1.25, output: 10 }} }} }}\n\
+         policies: {{ each: {{ key: \"header:x-who\", limit: 2.50 usd/day, \
+         algorithm: fixed_window, overrides: true, \
+         cost: {{ reserve: {{}}, settle: {{ usage: openai }} }} }} }}\n\
+         routes: [{{ path: \"/*\", policies: [each], respond: {{ body: ok }} }}]\n{}",
+        directory.path().join("overrides.redb"),
+        section("")
+    ));
+    let client = AdminClient::new(&gateway, OPERATE);
+    let path = "/v1/policies/each/overrides/ann";
+    let json_type = ["Content-Type: application/json"];
+    for limit in ["1.25 usd", "2.00 usd"] {
+        let set = client.send("PUT", path, &json_type, &json!({ "limit": limit }).to_string());
+        assert_eq!((set.status, &set.json()["override"]), (200, &json!(limit)), "{set:?}");
+    }
+    assert_eq!(client.send("DELETE", "/v1/policies/each/keys/ann", &[], "").status, 200);
+    assert_eq!(client.send("DELETE", path, &[], "").status, 200);
+    let audit = client.get("/v1/audit").json();
+    let change = |index: usize| {
+        let item = &audit["items"][index];
+        (item["before"].clone(), item["after"].clone())
+    };
+    assert_eq!(change(3), (json!(null), json!("1.25 usd")), "{audit}");
+    assert_eq!(change(2), (json!("1.25 usd"), json!("2.00 usd")));
+    assert_eq!(change(1), (json!({ "remaining": "2.00 usd" }), json!("reset")));
+    assert_eq!(change(0), (json!("2.00 usd"), json!(null)));
+    let logged = || gateway.log().contains("2.00 usd");
+    eventually("the log has the amount", logged);
+    assert!(!gateway.log().contains("1250000"), "{}", gateway.log());
+}
+
 #[test]
 fn overrides_go_round_in_a_file() {
     let directory = tempfile::tempdir().expect("a directory");

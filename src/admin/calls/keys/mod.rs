@@ -2,7 +2,9 @@
 
 mod counters;
 mod forms;
+mod overrides;
 mod principals;
+mod subject;
 
 use http::StatusCode;
 
@@ -61,7 +63,7 @@ const CALLS: [CallSpec; 5] = [
         ..own_limit(
             "GET",
             READ,
-            Run::Later(|it| Box::pin(counters::show_override(it.node, it.view, it.call))),
+            Run::Later(|it| Box::pin(overrides::show_override(it.node, it.view, it.call))),
         )
     },
     CallSpec {
@@ -79,7 +81,7 @@ const CALLS: [CallSpec; 5] = [
         ..own_limit(
             "PUT",
             OPERATE,
-            Run::Later(|it| Box::pin(counters::set_override(it.node, it.view, it.call, it.body))),
+            Run::Later(|it| Box::pin(overrides::set_override(it.node, it.view, it.call, it.body))),
         )
     },
     CallSpec {
@@ -89,7 +91,7 @@ const CALLS: [CallSpec; 5] = [
         ..own_limit(
             "DELETE",
             OPERATE,
-            Run::Later(|it| Box::pin(counters::unset_override(it.node, it.view, it.call))),
+            Run::Later(|it| Box::pin(overrides::unset_override(it.node, it.view, it.call))),
         )
     },
 ];
