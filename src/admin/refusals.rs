@@ -40,6 +40,9 @@ pub struct ShownRefusal {
     request_id: String,
     policy: String,
     key: RefusedKey,
+    /// The plan of the client. It is absent if the limit was not that of a plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<String>,
     /// In units, as `used`.
     limit: u64,
     used: u64,
@@ -136,6 +139,7 @@ impl ShownRefusal {
                 text: refusal.text.clone(),
                 whole_key: None,
             },
+            plan: refusal.plan.as_deref().map(str::to_owned),
             limit: refusal.limit,
             used: refusal.used,
             unit: refusal.unit.map(|unit| unit.to_string()),

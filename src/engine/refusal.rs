@@ -10,7 +10,7 @@ use tollgate_core::routes::Route;
 use tollgate_core::time::Timestamp;
 
 use crate::message::X_REQUEST_ID;
-use crate::telemetry::{Refused, WorkerRefusals, source_word};
+use crate::telemetry::{Refused, WorkerRefusals, chosen_plan, source_word};
 
 /// Keeps the refusal under the policy whose wait the client is told, or under the first one
 /// that refuses.
@@ -37,6 +37,8 @@ pub fn keep(
         client: report.client,
         text: &subject.shown_key(report.policy),
         whole: whole.as_ref(),
+        plan: chosen_plan(report),
+        api_key: subject.known_key().map(|known| known.key.id),
         limit: report.verdict.limit,
         used: report.used,
         unit: report.policy.unit().denomination(),

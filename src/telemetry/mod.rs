@@ -46,7 +46,7 @@ pub use settings::{
 };
 pub use sinks::{Recording, Sinks};
 pub use template::{Template, TemplateError};
-pub use top::{Merged, Streams, TopEntry, TopHistory, TopList, WorkerTop};
+pub use top::{ClientText, Merged, Streams, TopEntry, TopHistory, TopList, WorkerTop, chosen_plan};
 pub use trace_context::RequestTrace;
 #[cfg(feature = "otlp")]
 pub use traces::Exporter;

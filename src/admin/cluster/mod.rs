@@ -22,7 +22,7 @@ use tollgate_redis::{ControlStore, StoreError};
 use super::call::Call;
 use super::outcomes::{PolicyOutcomes, ratio};
 use super::words::{Scope, SourceWord};
-use crate::telemetry::{History, TopHistory};
+use crate::telemetry::{ClientText, History, TopHistory};
 pub use publish::Publisher;
 use record::{Figures, PolicyFigures};
 
@@ -137,6 +137,13 @@ impl ClusterFigures {
         });
         state.last = Some((monotonic(), Rc::clone(&cluster)));
         cluster
+    }
+
+    /// The text of this client of a policy, if it was in the last sums.
+    pub async fn text(&self, policy: &str, client: Principal) -> Option<ClientText> {
+        let state = self.0.lock().await;
+        let figures = state.last.as_ref()?.1.sum.policies.get(policy)?;
+        figures.clients.text(client).cloned()
     }
 
     /// The client of a policy with this id, if it was in the last sums.

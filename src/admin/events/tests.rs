@@ -104,6 +104,8 @@ async fn refusals_are_sent_as_they_come_and_a_flood_is_cut_and_told() {
             client: Principal::from_bits(client),
             text: "ip 192.0.2.0/24",
             whole: Some(&"ip 192.0.2.77".to_owned().into()),
+            plan: None,
+            api_key: None,
             limit: 3,
             used: 3,
             unit: None,

@@ -20,6 +20,7 @@ function counters(it) {
   : `${isFull ? "✗" : "✓"} ${amount(it.used, it.unit)} of ${amount(it.limit, it.unit)} used, ${amount(it.remaining, it.unit)} left`;
  return [isFull, title, pairs([
   ["Limit from", it.limit_from],
+  ["API key", it.api_key === "unknown" ? "not known here: a key with a limit of its own has other numbers" : it.api_key],
   ["Another request fits", isFull ? `in ${wait(it.retry_after_ms)}` : "now"],
   ["Banned for", it.banned_for_ms === null || it.banned_for_ms === undefined ? "" : wait(it.banned_for_ms)],
   ["At", it.at ? time(it.at) : ""],
@@ -62,7 +63,8 @@ export function clientPanel({ policy: name, key, plan, text, about, request }) {
  };
  const forget = async () => {
   const it = await send("DELETE", at(name, "keys", key));
-  result(done, false, "✓ Its counters are forgotten", el("p", {}, it.scope === "cluster" ? "On all nodes, within two seconds." : "On this node alone."));
+  result(done, false, "✓ Its counters are forgotten", el("p", {}, it.scope === "cluster" ? "On all nodes, within two seconds." : "On this node alone."),
+   it.api_key === "unknown" && el("p", {}, "The API key of its requests is not known here. A key whose limit has another window has a counter of its own, which is not forgotten: tollgate reset --api-key forgets it."));
   await look();
  };
  const buttons = el("div", { class: "buttons" }, again,

@@ -54,7 +54,7 @@ const REFUSALS = [
  { title: "Request", class: "cut long", cell: (it) => el("code", { title: `${it.method} ${it.path}` }, `${it.method} ${it.path}`) },
  { title: "Route", class: "wide-only", cell: (it) => [it.route, it.source === "store" ? "" : small(`judged by ${it.source}`)] },
  { title: "Act", class: "act", cell: (it) => opener("refusal-table", number(it), "Explain, act", `Explain the refusal of ${it.method} ${it.path} at ${time(it.time)}, and act`, () => clientPanel({
-  policy: it.policy, key: `~${it.key.id}`, text: it.key.text, request: it,
+  policy: it.policy, key: `~${it.key.id}`, plan: it.plan, text: it.key.text, request: it,
   about: `refused at ${time(it.time)} with ${usedOf(it)} used, told to wait ${waited(it)}, judged by ${it.source}, request ${it.request_id}`,
  })) },
 ];

@@ -115,6 +115,9 @@ pub struct ResetArgs {
     pub policy: String,
     /// The key as it is in a request, or ~ and its id
     pub key: String,
+    /// The id of the API key in the requests of the client, if the policy counts by something else
+    #[arg(long, value_name = "ID")]
+    pub api_key: Option<String>,
     #[command(flatten)]
     pub gateway: GatewayArgs,
 }

@@ -84,7 +84,8 @@ pub fn reset(args: &ResetArgs) -> Result<String, Problem> {
         Some(id) => format!("~{}", encoded(id)),
         None => encoded(&args.key),
     };
-    let path = format!("{}/keys/{key}", path(&args.policy));
+    let api_key = args.api_key.as_ref().map(|id| format!("?api_key={}", encoded(id)));
+    let path = format!("{}/keys/{key}{}", path(&args.policy), api_key.unwrap_or_default());
     let runtime = local_runtime().map_err(Problem::Start)?;
     let answer = runtime.block_on(async { gateway.client.delete(&path).await });
     let answer = clean::document(answer.map_err(|error| gateway.problem(error))?);

@@ -201,7 +201,13 @@ pub fn reset(answer: &Value, key: &str) -> String {
         "on this node"
     };
     let id = word(&answer["key_id"]);
-    format!("{policy}: {key} (~{id}) begins again {scope}\n")
+    let mut text = format!("{policy}: {key} (~{id}) begins again {scope}\n");
+    if answer["api_key"] == "unknown" {
+        let unseen = "the API key of its requests is not known: a key whose limit has another window \
+                      has a counter of its own, which is not forgotten: name the key with --api-key";
+        row(&mut text, "But", unseen);
+    }
+    text
 }
 
 fn row(text: &mut String, name: &str, value: &str) {
@@ -309,5 +315,17 @@ mod tests {
             let text = plain(&changing(is_persistent).set(&before, &after));
             assert!(text.contains(" set 'a b' '600.00 usd/1d' "), "{text}");
         }
+    }
+    #[test]
+    fn a_reset_says_what_it_has_not_forgotten() {
+        let mut answer = json!({ "policy": "each", "key_id": "k7f2m9qd0v3x", "scope": "cluster" });
+        let done =
+            "each: 192.0.2.7 (~k7f2m9qd0v3x) begins again on all nodes that share the store\n";
+        assert_eq!(plain(&reset(&answer, "192.0.2.7")), done);
+        answer["api_key"] = json!("7f2m9qd0v3xk");
+        assert_eq!(plain(&reset(&answer, "192.0.2.7")), done);
+        answer["api_key"] = json!("unknown");
+        let text = plain(&reset(&answer, "192.0.2.7"));
+        assert!(text.starts_with(done) && text.contains("with --api-key"), "{text}");
     }
 }

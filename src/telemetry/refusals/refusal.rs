@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_core::algorithm::Retry;
+use tollgate_core::api_keys::KeyId;
 use tollgate_core::digest::{Principal, PrincipalId};
 use tollgate_core::price::Denomination;
 use tollgate_core::time::Timestamp;
@@ -33,6 +34,10 @@ pub struct Refusal {
     pub text: String,
     /// The whole key. None: it is not kept.
     pub whole: Option<WholeKey>,
+    /// The plan whose limit held. None: another limit did.
+    pub plan: Option<Box<str>>,
+    /// The API key of the request. None: it had none that is accepted.
+    pub api_key: Option<KeyId>,
     /// The limit in units.
     pub limit: u64,
     /// The units that counted against it.
@@ -68,6 +73,8 @@ pub struct Refused<'a> {
     pub client: Principal,
     pub text: &'a str,
     pub whole: Option<&'a WholeKey>,
+    pub plan: Option<&'a str>,
+    pub api_key: Option<KeyId>,
     pub limit: u64,
     pub used: u64,
     pub unit: Option<Denomination>,
@@ -81,7 +88,7 @@ pub struct Refused<'a> {
 impl Refused<'_> {
     /// The refusal with this sequence.
     pub fn numbered(&self, sequence: u64) -> Refusal {
-        let &Self { time, client, limit, used, unit, retry, source, .. } = self;
+        let &Self { time, client, api_key, limit, used, unit, retry, source, .. } = self;
         Refusal {
             sequence,
             time,
@@ -90,6 +97,8 @@ impl Refused<'_> {
             client,
             text: cut(self.text, MAX_TEXT_BYTES).to_owned(),
             whole: self.whole.cloned(),
+            plan: self.plan.map(Into::into),
+            api_key,
             limit,
             used,
             unit,
@@ -120,6 +129,8 @@ impl Refused<'_> {
         (old.limit, old.used, old.unit) = (limit, used, unit);
         (old.retry, old.source) = (retry, source);
         old.whole = self.whole.cloned();
+        old.plan = self.plan.map(Into::into);
+        old.api_key = self.api_key;
     }
 }
 
@@ -151,6 +162,8 @@ mod tests {
             client: Principal::from_bits(text_bits(text)),
             text,
             whole: None,
+            plan: text.strip_prefix("ip "),
+            api_key: None,
             limit: 3,
             used: 3,
             unit: unit.parse().ok(),

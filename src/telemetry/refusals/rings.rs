@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use tollgate_core::api_keys::KeyId;
 use tollgate_core::digest::{Principal, PrincipalId};
 use tollgate_core::time::Timestamp;
 
@@ -89,6 +90,12 @@ impl RefusalRings {
     pub fn whole_key(&self, policy: &str, client: Principal) -> Option<WholeKey> {
         let found = self.select(Some(policy), |_| true).into_iter().rev();
         found.filter(|it| it.client == client).find_map(|it| it.whole.clone())
+    }
+
+    /// The API key of the last refusal of this client of a policy. None: no refusal of it is kept.
+    pub fn api_key(&self, policy: &str, client: Principal) -> Option<Option<KeyId>> {
+        let mut found = self.select(Some(policy), |_| true).into_iter().rev();
+        found.find(|it| it.client == client).map(|it| it.api_key)
     }
 
     /// The client of a policy with this id, if one of its refusals is kept.

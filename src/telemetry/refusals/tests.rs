@@ -30,6 +30,8 @@ fn keep_at(time: Timestamp, worker: &WorkerRefusals, policy: &Arc<str>, client: 
         client: Principal::from_bits(client),
         text: "ip 192.0.2.0/24",
         whole: Some(&format!("ip 192.0.2.{client}").into()),
+        plan: None,
+        api_key: None,
         limit: 3,
         used: 3,
         unit: None,

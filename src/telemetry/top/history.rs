@@ -9,7 +9,7 @@ use tollgate_core::digest::{Principal, PrincipalId};
 use tollgate_core::time::{Span, Timestamp};
 
 use super::merged::{Merged, Streams, TopList};
-use super::{Counted, Sketches};
+use super::{ClientText, Counted, Sketches};
 use crate::telemetry::WholeKey;
 
 /// Minutes that are kept.
@@ -183,6 +183,14 @@ impl TopHistory {
         let arrived = state.minutes.values().rev().filter_map(|it| it.get(policy));
         let found = arrived.map(Arrived::streams).find_map(|it| it.principal(id));
         found.or_else(|| state.in_progress(policy).principal(id))
+    }
+
+    /// The text of this client of a policy, if a list of the last ten minutes has it.
+    pub fn text(&self, policy: &str, client: Principal) -> Option<ClientText> {
+        let state = self.minutes.lock();
+        let arrived = state.minutes.values().rev().filter_map(|it| it.get(policy));
+        let all = arrived.map(Arrived::streams).chain([state.in_progress(policy)]);
+        all.into_iter().find_map(|it| it.text(client).cloned())
     }
 
     /// The whole key of this client of a policy, if a list of the last ten minutes has it.

@@ -134,6 +134,13 @@ impl Streams {
         Some(Principal::from_bits(principal.id))
     }
 
+    /// The text of this principal, if one of the streams has it. One with an API key says more.
+    pub fn text(&self, principal: Principal) -> Option<&ClientText> {
+        let all = self.admitted.entries.iter().chain(&self.refused.entries);
+        let texts = all.filter(|it| Principal::from_bits(it.id) == principal).map(|it| &it.text);
+        texts.max_by_key(|text| text.api_key.is_some())
+    }
+
     /// The whole key of this principal, if one of the streams keeps it.
     pub fn whole_key(&self, principal: Principal) -> Option<&WholeKey> {
         let mut all = self.admitted.entries.iter().chain(&self.refused.entries);

@@ -16,7 +16,7 @@ mod worker;
 pub use history::TopHistory;
 pub use merged::{Merged, Streams, TopList};
 pub use sketch::Entry as TopEntry;
-pub use worker::WorkerTop;
+pub use text::ClientText;
+pub use worker::{WorkerTop, chosen_plan};
 
 use counted::{Counted, Sketches};
-use text::ClientText;

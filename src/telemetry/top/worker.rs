@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use tollgate_core::api_keys::KeyId;
 use tollgate_core::decision::{Decision, Outcome, Report};
 use tollgate_core::policy::{LimitChoice, Policy, Subject};
 use tollgate_core::store::Source;
@@ -49,11 +50,13 @@ impl WorkerTop {
         subject: &Subject<'_, '_>,
         now: Timestamp,
     ) {
+        let api_key = subject.known_key().map(|known| known.key.id);
         let text = |report: &Report<&Arc<Policy>>| ClientText {
             whole: self.history.keeps_whole().then(|| subject.whole_key(report.policy).into()),
+            api_key,
             ..masked(report, subject.shown_key(report.policy))
         };
-        self.count(decision, text, now);
+        self.count(decision, api_key, text, now);
     }
 
     /// The same for a question, which has no subject. `shown` returns the masked text of a
@@ -64,12 +67,13 @@ impl WorkerTop {
         shown: impl Fn(&Report<&Arc<Policy>>) -> String,
         now: Timestamp,
     ) {
-        self.count(decision, |report| masked(report, shown(report)), now);
+        self.count(decision, None, |report| masked(report, shown(report)), now);
     }
 
     fn count(
         &self,
         decision: &Decision<&Arc<Policy>>,
+        api_key: Option<KeyId>,
         text: impl Fn(&Report<&Arc<Policy>>) -> ClientText,
         now: Timestamp,
     ) {
@@ -80,10 +84,12 @@ impl WorkerTop {
             let sketches = policies.of(&report.policy.name);
             let sketch = if is_admitted { &mut sketches.admitted } else { &mut sketches.refused };
             let largest = sketch.observe(report.client.bits(), used(report), || text(report));
-            // The plan of a client can change.
-            if let Some(text) = largest.filter(|it| it.plan.as_deref() != plan(report)) {
-                text.plan = plan(report).map(Into::into);
+            let Some(text) = largest else { continue };
+            // The plan of a client can change, and its API key if it is counted by something else.
+            if text.plan.as_deref() != chosen_plan(report) {
+                text.plan = chosen_plan(report).map(Into::into);
             }
+            text.api_key = api_key;
         }
     }
 
@@ -108,7 +114,7 @@ impl WorkerTop {
 }
 
 /// The plan whose limit holds for the client. None: another limit does.
-fn plan<'p>(report: &Report<&'p Arc<Policy>>) -> Option<&'p str> {
+pub fn chosen_plan<'p>(report: &Report<&'p Arc<Policy>>) -> Option<&'p str> {
     let is_plan = matches!(report.choice, LimitChoice::Plan(_)) && report.owner.is_none();
     is_plan.then(|| plan_name(report))
 }
@@ -125,7 +131,7 @@ fn used(report: &Report<&Arc<Policy>>) -> Option<u16> {
 
 /// The text of a client whose whole key is not kept.
 fn masked(report: &Report<&Arc<Policy>>, shown: String) -> ClientText {
-    ClientText { shown: shown.into(), plan: plan(report).map(Into::into), whole: None }
+    ClientText { plan: chosen_plan(report).map(Into::into), ..shown.into() }
 }
 
 impl Drop for WorkerTop {

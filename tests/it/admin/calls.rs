@@ -5,7 +5,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{AdminClient, METRICS, OPERATE, READ, gateway, is_well, settles, statuses, yaml};
+use super::{
+    AdminClient, METRICS, OPERATE, READ, gateway, is_well, section, settles, statuses, yaml,
+};
 use crate::support::{Client, Gateway, Origin, eventually};
 
 #[test]
@@ -152,6 +154,78 @@ fn changes_are_recorded_with_their_actor_and_without_the_key() {
     assert!(!audit.to_string().contains("somebody-known"));
     eventually("the log has them", || gateway.log().contains("a call that changes something"));
     assert!(!gateway.log().contains("somebody-known"), "{}", gateway.log());
+}
+
+/// A gateway with this policy, which counts by `X-Who`.
+fn counting(policy: &str) -> Gateway {
+    Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         policies: {{ each: {{ key: \"header:x-who\", {policy} }} }}\n\
+         routes: [{{ path: \"/*\", policies: [each], respond: {{ body: ok }} }}]\n{}",
+        section("")
+    ))
+}
+
+/// The counter of the limit alone says that a request does not fit.
+#[test]
+fn the_counters_of_a_key_are_told_beyond_its_limit_and_under_its_ban() {
+    let gateway = counting("limit: 5/day, soft: 40%");
+    let client = AdminClient::new(&gateway, READ);
+    let path = "/v1/policies/each/keys/ann";
+    let mut user = gateway.client();
+    for (used, left) in [(1, 4), (2, 3), (3, 2), (4, 1), (5, 0), (6, 0), (7, 0)] {
+        let response = user.get("/", &["X-Who: ann"]);
+        assert_eq!((response.status, response.number("X-Ratelimit-Remaining")), (200, left));
+        let key = client.get(path).json();
+        let numbers = (&key["limit"], &key["used"], &key["remaining"]);
+        assert_eq!(numbers, (&json!(5), &json!(used), &json!(left)), "{key}");
+        assert_eq!(key["retry_after_ms"].is_null(), used < 7, "{key}");
+    }
+    assert_eq!(statuses(&gateway, "ann", 1), [429]);
+
+    let gateway = counting("limit: 2/second, penalty: { after: 1/minute, ban: 1h }");
+    let client = AdminClient::new(&gateway, READ);
+    eventually("it is banned", || statuses(&gateway, "ann", 8).contains(&429));
+    settles("the limit has room again", || {
+        let key = client.get(path).json();
+        assert!(key["banned_for_ms"].as_u64().is_some_and(|it| it > 3_000_000), "{key}");
+        assert!(key["retry_after_ms"].as_u64() >= key["banned_for_ms"].as_u64(), "{key}");
+        assert!(key["reset_after_ms"].as_u64() >= key["banned_for_ms"].as_u64(), "{key}");
+        assert_eq!(key["remaining"], 0, "as the response fields say: {key}");
+        key["used"] == 0
+    });
+    let response = gateway.client().get("/", &["X-Who: ann"]);
+    assert_eq!((response.status, response.number("X-Ratelimit-Remaining")), (429, 0));
+}
+
+/// The plan is in the requests of a client, and the counter is that of the policy.
+#[test]
+fn clients_of_a_plan_are_reset_if_the_policy_is_unlimited() {
+    let gateway = counting(
+        "limit: unlimited, plans: { from: \"header:x-plan\", limits: { pro: 3/day, free: unlimited } }",
+    );
+    let client = AdminClient::new(&gateway, OPERATE);
+    let mut user = gateway.client();
+    let mut asked = || user.get("/", &["X-Who: ann", "X-Plan: pro"]).status;
+    for query in ["", "?plan=pro"] {
+        assert_eq!([(); 4].map(|()| asked()), [200, 200, 200, 429]);
+        let refusals = client.get("/v1/refusals").json();
+        assert_eq!(refusals["items"][0]["plan"], "pro", "{refusals}");
+        assert_eq!(client.get("/v1/policies/each/keys/ann?plan=pro").json()["used"], 3);
+        let path = format!("/v1/policies/each/keys/ann{query}");
+        let reset = client.send("DELETE", &path, &[], "");
+        assert_eq!(reset.status, 200, "{reset:?}");
+        assert_eq!(client.get("/v1/policies/each/keys/ann?plan=pro").json()["used"], 0);
+    }
+    assert_eq!(client.get("/v1/policies/each/keys/ann").json()["limit"], "unlimited");
+    let free = client.send("DELETE", "/v1/policies/each/keys/ann?plan=free", &[], "");
+    assert_eq!(free.status, 409, "{free:?}");
+    // A plan whose limit is not that of the policy has no part in a refusal by the policy's own.
+    let gateway = counting("limit: 1/day");
+    let client = AdminClient::new(&gateway, READ);
+    assert_eq!(statuses(&gateway, "ann", 2), [200, 429]);
+    let refusals = client.get("/v1/refusals").json();
+    assert_eq!(refusals["items"][0].get("plan"), None, "{refusals}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Headroom, Report, Ruling, Uncountable};
+use super::{Headroom, Reading, Report, Ruling, Uncountable};
 use crate::algorithm::{Algorithm, Retry, Verdict};
 use crate::digest::Key;
 use crate::policy::{
@@ -123,18 +123,22 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         }
     }
 
-    fn own(&self) -> Limit<'_> {
-        self.policy().limit(self.limit)
+    /// The limit that holds for the client.
+    fn holds(&self) -> Limit<'_> {
+        match self.instead.as_deref() {
+            Some(instead) => instead.limit(),
+            None => self.policy().limit(self.limit),
+        }
     }
 
     /// The limit that responses name.
     fn algorithm(&self) -> &Algorithm {
-        self.instead.as_deref().map_or(self.own().algorithm, |it| &it.algorithm)
+        self.holds().algorithm
     }
 
     /// The limit that decides: the soft limit, if there is one.
     fn widest(&self) -> &Algorithm {
-        self.instead.as_deref().map_or_else(|| self.own().widest(), OverrideLimit::widest)
+        self.holds().widest()
     }
 
     /// The charge of the cost beyond the limit, if the policy is elastic.
@@ -225,22 +229,11 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         P: Clone,
     {
         let Answer { verdict: ref counted, source, at } = *counted;
-        let algorithm = self.algorithm();
-        let widest = self.widest();
-        // One counter has two thresholds at a constant distance. A node that decides
-        // without the store counts its share of both.
-        let counts = |capacity: u64| match source {
-            Source::Local => share(capacity, counted.limit, widest.limit()),
-            Source::Store | Source::Policy | Source::Unasked => capacity,
-        };
-        let capacity = counts(widest.capacity());
-        let margin = capacity.saturating_sub(counts(algorithm.capacity()));
-        let verdict = Verdict {
-            limit: algorithm.limit(),
-            remaining: counted.remaining.saturating_sub(margin),
-            ..*counted
-        };
-        let is_over = self.cost() > 0 && counted.remaining < margin;
+        let limit = self.holds();
+        let algorithm = limit.algorithm;
+        let Reading { used, remaining, is_over } = Reading::of(limit, counted, source);
+        let verdict = Verdict { limit: algorithm.limit(), remaining, ..*counted };
+        let is_over = is_over && self.cost() > 0;
         let ruling = match (counted.admitted, source) {
             (false, Source::Policy) => Ruling::FailedClosed,
             (true, Source::Policy) => Ruling::FailedOpen,
@@ -248,7 +241,6 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
             (true, _) if is_over => Ruling::Soft,
             (true, _) => Ruling::Admitted,
         };
-        let used = capacity.saturating_sub(counted.remaining);
         let mut report = Report {
             policy: self.policy.clone(),
             client: self.key.principal,
@@ -282,10 +274,4 @@ fn estimated(verdict: Verdict, wait: Span) -> Verdict {
     };
     let reset_after = if verdict.reset_after.is_zero() { Span::ZERO } else { wait };
     Verdict { retry, reset_after, ..verdict }
-}
-
-/// The part of a capacity that is counted with `part` of a limit of `whole` units.
-fn share(capacity: u64, part: u64, whole: u64) -> u64 {
-    let share = u128::from(capacity) * u128::from(part) / u128::from(whole.max(1));
-    u64::try_from(share).unwrap_or(capacity).max(1)
 }

@@ -33,6 +33,7 @@ mod outcome;
 mod overrides;
 mod passage;
 mod peek;
+mod reading;
 mod report;
 mod settings;
 #[cfg(test)]
@@ -51,6 +52,7 @@ pub use lease::{Ending, Lease};
 pub use limiter::RateLimiter;
 pub use outcome::{Decision, Lacking, Outcome, OwnedDecision};
 pub use peek::Peeked;
+pub use reading::Reading;
 pub use report::{REFUSING, Report, Reports, Ruling};
 pub use settings::{Dialect, HeaderSettings};
 pub use uncountable::Uncountable;

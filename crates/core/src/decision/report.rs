@@ -150,19 +150,8 @@ impl<P: Borrow<Arc<Policy>>> Report<P> {
 
     /// Applies a ban: the request fits when the ban has ended and the limit has room.
     pub(super) fn ban(&mut self, ban: &Verdict) {
-        let wait = match ban.retry {
-            Retry::After(wait) => wait,
-            Retry::Now | Retry::Never => Span::ZERO,
-        };
         self.ruling = Ruling::Banned;
-        self.verdict = Verdict {
-            admitted: false,
-            remaining: 0,
-            retry: self.verdict.retry.max(ban.retry),
-            reset_after: self.verdict.reset_after.max(wait),
-            delay: Span::ZERO,
-            ..self.verdict
-        };
+        self.verdict = self.verdict.under_ban(ban);
         // If the limit was not judged, the ban alone determines the numbers.
         if self.source == Source::Unasked {
             self.source = Source::Store;

@@ -113,6 +113,20 @@ impl KeyTexts<'_> {
         self.digested(&chosen, value)
     }
 
+    /// The id of the API key in the text of a key, if one of its words is `api_key`.
+    pub fn api_key(&self, key: &KeyExpr, text: &str) -> Option<KeyId> {
+        self.client.keys.as_ref()?;
+        match key {
+            KeyExpr::ApiKey => text.parse().ok(),
+            KeyExpr::First(_) | KeyExpr::All(_) if key.has(&KeyExpr::ApiKey) => {
+                let pairs = read(text).ok()?;
+                let pair = pairs.iter().find(|pair| pair.word == Some(KeyExpr::ApiKey))?;
+                pair.value.parse().ok()
+            }
+            _ => None,
+        }
+    }
+
     /// Whether some request can have this value of a word.
     ///
     /// # Errors

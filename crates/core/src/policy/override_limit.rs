@@ -1,7 +1,7 @@
 //! The limit of a single key instead of its policy's: the same algorithm with other
 //! numbers.
 
-use super::Policy;
+use super::{Limit, Policy};
 use crate::algorithm::{Algorithm, Quota, QuotaError};
 use crate::digest::Counter;
 use crate::time::Span;
@@ -32,9 +32,14 @@ pub struct OverrideLimit {
 }
 
 impl OverrideLimit {
+    /// The limit with its soft limit.
+    pub const fn limit(&self) -> Limit<'_> {
+        Limit { algorithm: &self.algorithm, soft: self.soft.as_ref() }
+    }
+
     /// The limit that decides: the soft limit, if there is one.
     pub(crate) fn widest(&self) -> &Algorithm {
-        self.soft.as_ref().unwrap_or(&self.algorithm)
+        self.limit().widest()
     }
 }
 

@@ -28,7 +28,7 @@ pub struct Limit<'p> {
 
 impl<'p> Limit<'p> {
     /// The limit that decides: the soft limit, if there is one.
-    pub(crate) fn widest(&self) -> &'p Algorithm {
+    pub fn widest(&self) -> &'p Algorithm {
         self.soft.unwrap_or(self.algorithm)
     }
 }

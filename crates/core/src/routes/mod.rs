@@ -14,6 +14,7 @@ mod split;
 
 use std::sync::Arc;
 
+use crate::api_keys::KeyId;
 use crate::digest::{Principal, SharedSecret};
 use crate::policy::{
     AccessList, ClientSettings, Clients, KeyExpr, KeyTextError, KeyTexts, Policy, Subject,
@@ -166,6 +167,11 @@ impl Rules {
         value: impl Fn(&KeyExpr) -> Option<&'v str>,
     ) -> Result<Principal, KeyTextError> {
         self.keys(|texts| texts.principal_of(key, value))
+    }
+
+    /// The id of the API key in the text of a key, see [`KeyTexts::api_key`].
+    pub fn api_key(&self, key: &KeyExpr, text: &str) -> Option<KeyId> {
+        self.keys(|texts| texts.api_key(key, text))
     }
 
     /// The text of a key for operators, see [`KeyTexts::shown`].

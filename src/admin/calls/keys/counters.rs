@@ -1,24 +1,35 @@
 //! The counters of one key.
 
+use std::iter;
+
 use serde_json::json;
-use tollgate_core::algorithm::Algorithm;
+use tollgate_core::algorithm::{Algorithm, Retry, Verdict};
+use tollgate_core::decision::Reading;
 use tollgate_core::digest::PrincipalId;
 use tollgate_core::store::{Inspection, Source};
 
 use super::forms::{Counters, Reset, ShownKey, Unknown};
-use super::subject::Subject;
+use super::holder::Holder;
+use super::subject::{Held, Limit, Subject};
 use crate::admin::answer::Answer;
 use crate::admin::call::Call;
 use crate::admin::node::{Node, View};
+use crate::admin::parameter::{Parameter, Values};
 use crate::admin::problem::Problem;
 use crate::admin::reveal;
 use crate::admin::words::{OrUnlimited, Scope, SourceWord, unit};
 use crate::engine::{StoreCall, Wait};
 
+/// The plan of the client, which is in its requests.
+pub const PLAN: Parameter =
+    Parameter { name: "plan", about: "the plan of the client", values: Values::Text };
+/// The most counters that the store forgets in one call.
+const MAX_FORGOTTEN: usize = 64;
+
 /// What the counters of a key say.
 pub async fn show(node: &Node, view: &View, call: &Call) -> Result<Answer, Problem> {
-    let subject = Subject::of(node, view, call).await?;
-    let limit = subject.limit(call.parameter("plan"))?;
+    let subject = Subject::of(node, view, call).await?.with_holder(node, view, call).await?;
+    let held = subject.limit(call.parameter(PLAN.name))?;
     let whole_key = call.reveals().then(|| subject.whole_key(node)).flatten();
     let reveal = call.reveals().then(|| {
         let id = PrincipalId::from(subject.principal).to_string();
@@ -28,61 +39,98 @@ pub async fn show(node: &Node, view: &View, call: &Call) -> Result<Answer, Probl
         key: subject.about(),
         whole_key,
         own: subject.is_own_unknown.then_some(Unknown::Unknown),
+        api_key: subject.holder.looked_at(),
         scope: scope(node).await?,
         limit: OrUnlimited::UNLIMITED,
         counters: None,
     };
-    let Some(limit) = limit else {
-        return Ok(Answer::json(&shown).recorded(reveal));
-    };
-    let mut counters = vec![subject.counter(limit.counter, &limit.algorithm)];
+    if let Held::Limited(limit) = held {
+        shown.limit = OrUnlimited::Limited(limit.algorithm.limit());
+        let is_patched = view.snapshot.patches.has_other_limit(call.value(0));
+        let counters = counters(node, &subject, limit).await?;
+        let is_patched = is_patched && counters.limit_from == "policy";
+        let limit_from = if is_patched { "patch".to_owned() } else { counters.limit_from };
+        shown.counters = Some(Counters { limit_from, ..counters });
+    }
+    Ok(Answer::json(&shown).recorded(reveal))
+}
+
+/// What the counters under this limit say, with the numbers that responses would have.
+async fn counters(node: &Node, subject: &Subject, limit: Limit) -> Result<Counters, Problem> {
+    let counted = limit.of_policy();
+    let mut counters = vec![subject.counter(limit.counter, counted.widest())];
     counters.extend(subject.beside().filter(|it| matches!(it.algorithm, Algorithm::Ban(_))));
     let Inspection { at, source, verdicts } =
         node.ask(|reply| StoreCall::Inspect(counters, reply)).await?;
     let [verdict, ban @ ..] = &verdicts[..] else {
         return Err(Problem::unavailable("the store says nothing of this key"));
     };
-    let is_patched = view.snapshot.patches.has_other_limit(call.value(0));
-    let from = if is_patched && limit.from == "policy" { "patch".to_owned() } else { limit.from };
-    shown.limit = OrUnlimited::Limited(limit.algorithm.limit());
-    shown.counters = Some(Counters {
+    let Reading { used, remaining, .. } = Reading::of(counted, verdict, source);
+    let told = Verdict { remaining, ..*verdict };
+    let ban = ban.first().filter(|ban| ban.retry != Retry::Now);
+    let told = ban.map_or(told, |ban| told.under_ban(ban));
+    Ok(Counters {
         at: at.to_string(),
         source: if source == Source::Local { SourceWord::Local } else { SourceWord::Store },
         algorithm: limit.algorithm.name(),
         window_ms: limit.algorithm.window().as_millis_ceil(),
         unit: unit(&subject.policy),
-        limit_from: from,
-        used: limit.algorithm.capacity().saturating_sub(verdict.remaining),
-        remaining: verdict.remaining,
-        retry_after_ms: Wait::of(verdict.retry),
-        reset_after_ms: verdict.reset_after.as_millis_ceil(),
-        banned_for_ms: ban.first().and_then(|ban| Wait::of(ban.retry)),
-    });
-    Ok(Answer::json(&shown).recorded(reveal))
+        limit_from: limit.from,
+        used,
+        remaining: told.remaining,
+        retry_after_ms: Wait::of(told.retry),
+        reset_after_ms: told.reset_after.as_millis_ceil(),
+        banned_for_ms: ban.and_then(|ban| Wait::of(ban.retry)),
+    })
 }
 
-/// Forgets the counters of a key.
+/// Forgets the counters of a key: that of its limit, that of the policy, those of limits of API keys
+/// that have another window, and those beside them.
 pub async fn reset(node: &Node, view: &View, call: &Call) -> Result<Answer, Problem> {
-    let subject = Subject::of(node, view, call).await?.knowing_own()?;
-    let Some(limit) = subject.limit(None)? else {
-        return Err(Problem::conflict("this key has no limit, so nothing is counted"));
-    };
-    if matches!(limit.algorithm, Algorithm::Concurrency(_)) {
+    let subject = Subject::of(node, view, call).await?.with_holder(node, view, call).await?;
+    let subject = subject.knowing_all()?;
+    let policy = &subject.policy;
+    if matches!(policy.algorithm, Algorithm::Concurrency(_)) {
         let detail = "this policy counts requests in progress, which end by themselves; they \
                       cannot be reset";
         return Err(Problem::conflict(detail));
     }
-    let mut counters = vec![subject.counter(limit.counter, &limit.algorithm)];
-    if limit.counter != subject.policy.counter {
-        counters.push(subject.counter(subject.policy.counter, &subject.policy.algorithm));
+    let mut counters = Vec::new();
+    let mut before = None;
+    let others = subject.of_file(view);
+    match subject.limit(call.parameter(PLAN.name))? {
+        Held::Limited(limit) => {
+            let counted = limit.of_policy();
+            counters.push(subject.counter(limit.counter, counted.widest()));
+            let asked = counters.clone();
+            let seen = node.ask(|reply| StoreCall::Inspect(asked, reply)).await?;
+            let reading = seen.verdicts.first().map(|it| Reading::of(counted, it, seen.source));
+            before = reading.map(|reading| subject.amount(reading.remaining));
+        }
+        // Plans count in the counter of the policy, whichever plan the client has.
+        Held::OfOthers if policy.plans.is_some() || !others.is_empty() => {}
+        Held::OfOthers if subject.holder == Holder::Unknown => {
+            let detail = "the policy has no limit of its own; name the API key of the client with \
+                          ?api_key=ID";
+            return Err(Problem::conflict(detail));
+        }
+        Held::OfOthers | Held::Unlimited => {
+            return Err(Problem::conflict("this key has no limit, so nothing is counted"));
+        }
     }
-    counters.extend(subject.beside());
-    let before = node.ask(|reply| StoreCall::Inspect(counters.clone(), reply)).await?;
-    let remaining = before.verdicts.first().map(|verdict| subject.amount(verdict.remaining));
-    let done = node.ask(|reply| StoreCall::Reset(counters, reply)).await?;
-    done.map_err(|error| Problem::unavailable(error.to_string()))?;
-    let reset = Reset { key: subject.about(), scope: scope(node).await?, reset: true };
-    let change = subject.change(json!({ "remaining": remaining }), json!("reset"));
+    let own = subject.counter(policy.counter, &policy.algorithm);
+    for counter in iter::once(own).chain(others).chain(subject.beside()) {
+        if counters.iter().all(|it| it.key != counter.key) {
+            counters.push(counter);
+        }
+    }
+    for part in counters.chunks(MAX_FORGOTTEN) {
+        let done = node.ask(|reply| StoreCall::Reset(part.to_vec(), reply)).await?;
+        done.map_err(|error| Problem::unavailable(error.to_string()))?;
+    }
+    let api_key = subject.holder.forgotten(view);
+    let reset = Reset { key: subject.about(), api_key, scope: scope(node).await?, reset: true };
+    let change = subject.change(json!({ "remaining": before }), json!("reset"));
     Ok(Answer::changed(&reset, change))
 }
 

@@ -27,6 +27,10 @@ pub struct ShownKey {
     /// Present if the limit of this key alone cannot be read now.
     #[serde(rename = "override", skip_serializing_if = "Option::is_none")]
     pub own: Option<Unknown>,
+    /// The API key whose limit, or whose team's limit, was looked at; or `unknown`, if the requests
+    /// of the client may have a key with another limit. It is absent if no key has a limit here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<ApiKey>,
     pub scope: Scope,
     /// The units that the window admits.
     pub limit: OrUnlimited<u64>,
@@ -46,11 +50,13 @@ pub struct Counters {
     /// What a unit is, if it is money, like `usd-6`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// `policy`, `patch`, `plan NAME` or `override`.
+    /// `policy`, `patch`, `plan NAME`, `team`, `key` or `override`.
     pub limit_from: String,
+    /// More than `limit`, if a soft limit admits more.
     pub used: u64,
     pub remaining: u64,
-    /// Null: one unit would be admitted.
+    /// Null: one unit would be admitted. During a ban, it is the longer of two waits: until the ban
+    /// ends, and until the limit has room.
     pub retry_after_ms: Option<Wait>,
     /// When the counter is as at the beginning.
     pub reset_after_ms: u64,
@@ -58,7 +64,16 @@ pub struct Counters {
     pub banned_for_ms: Option<Wait>,
 }
 
-/// The word for what cannot be read.
+/// The id of an API key, or the word `unknown`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub enum ApiKey {
+    Id(String),
+    Unknown(Unknown),
+}
+
+/// The word for what is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -71,6 +86,10 @@ pub enum Unknown {
 pub struct Reset {
     #[serde(flatten)]
     pub key: About,
+    /// The API key whose counter is forgotten, too, if its limit has another window; or `unknown`, if
+    /// a key of the store may have such a counter, which is not forgotten then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<ApiKey>,
     pub scope: Scope,
     /// Always true.
     pub reset: bool,

@@ -2,6 +2,7 @@
 
 mod counters;
 mod forms;
+mod holder;
 mod overrides;
 mod principals;
 mod subject;
@@ -10,9 +11,11 @@ use http::StatusCode;
 
 use crate::admin::Role;
 use crate::admin::openapi::of;
-use crate::admin::parameter::{POLICY_NAME, Parameter, PathName, REVEAL, Values};
+use crate::admin::parameter::{POLICY_NAME, PathName, REVEAL};
 use crate::admin::spec::{Body, CallSpec, Content, Group, JSON, OPERATE, READ, Run};
+use counters::PLAN;
 use forms::{NewLimit, Reset, ShownKey, ShownOverride};
+use holder::API_KEY;
 
 pub const GROUP: Group =
     Group { tag: "keys", about: "single clients: their counters and limits", calls: &CALLS };
@@ -31,11 +34,9 @@ const CALLS: [CallSpec; 5] = [
         summary: "what the counters of a key say",
         about: "It counts nothing.",
         names: &[POLICY_NAME, KEY_NAME],
-        query: &[
-            Parameter { name: "plan", about: "the plan of the client", values: Values::Text },
-            REVEAL,
-        ],
+        query: &[PLAN, API_KEY, REVEAL],
         answer: Content::Json(of::<ShownKey>),
+        problems: &[StatusCode::CONFLICT],
         ..CallSpec::get(
             "/v1/policies/{policy}/keys/{key}",
             READ,
@@ -47,6 +48,7 @@ const CALLS: [CallSpec; 5] = [
         summary: "forget the counters of a key",
         about: "It also ends a ban.",
         names: &[POLICY_NAME, KEY_NAME],
+        query: &[PLAN, API_KEY],
         done: "the counters are forgotten",
         answer: Content::Json(of::<Reset>),
         problems: &[StatusCode::CONFLICT],

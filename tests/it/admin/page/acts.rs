@@ -107,6 +107,24 @@ fn a_row_has_what_an_operator_needs() {
     browser.until_text("#plan-table", "5 in 1 day");
 }
 
+/// The panel of a refusal asks for the limit that has refused: that of the plan.
+#[test]
+fn a_refused_client_of_a_plan_is_looked_up_with_its_plan() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let gateway = gateway(directory.path(), "");
+    let mut browser = Browser::start();
+    browser.resize(1280, "light");
+    sign_in(&mut browser, &gateway);
+    let mut user = gateway.client();
+    let mut asked = || user.get("/", &["X-Who: ann-secret", "X-Plan: pro"]).status;
+    assert_eq!([(); 6].map(|()| asked()), [200, 200, 200, 200, 200, 429]);
+    browser.until_text("#refusal-table", "header x-who an…");
+    browser.tab_to("#refusal-table [data-opens]");
+    browser.press("Enter");
+    browser.until_text(".panel .result h4", "5 of 5 used, 0 left");
+    browser.until_text(".panel .result", "plan pro");
+}
+
 #[test]
 fn a_key_that_may_not_be_seen_says_why() {
     let directory = tempfile::tempdir().expect("a directory");

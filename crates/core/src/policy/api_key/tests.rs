@@ -8,8 +8,11 @@ use super::*;
 use crate::api_keys::{
     HeldDigest, KeyEntry, KeyForm, KeyRecord, KeyTable, NewKey, Override, TeamRecord,
 };
+use crate::digest::Secret;
 use crate::policy::tests::{Case, bearer, in_money, policy, users_by_token, with};
-use crate::policy::{AuthFault, AuthMethod, KeyExpr, KeyFor, LimitChoice, TokenFault};
+use crate::policy::{
+    AuthFault, AuthMethod, ClientSettings, KeyExpr, KeyFor, KeyTexts, LimitChoice, TokenFault,
+};
 use crate::time::Timestamp;
 
 const SECRET: [u8; 32] = [5; 32];
@@ -244,4 +247,24 @@ fn operators_see_the_id_of_a_key_and_no_secret() {
     assert_eq!(case.shown(&policy("api_key")), format!("api_key {}", file.secrets[0].id));
     assert_eq!(case.shown(&policy("api_key:team")), "api_key team acme");
     assert!(!format!("{:?}", case.client).contains(&file.text(0)[16..]));
+}
+
+#[test]
+fn the_id_of_a_key_is_found_in_the_text_of_a_client() {
+    let known = file(|_| ()).case(&[]).client;
+    let of = |client: &ClientSettings, key: &str, text: &str| {
+        let secret = Secret::from_bytes([3; 16]);
+        let key = key.parse().unwrap_or_else(|_| {
+            KeyExpr::All(key.split(" + ").map(|word| word.parse().unwrap()).collect())
+        });
+        let texts = KeyTexts { client, secret, is_route: &|_| false };
+        texts.api_key(&key, text).map(|id| id.to_string())
+    };
+    let id = Some("7f2m9qd0v3xk".to_owned());
+    assert_eq!(of(&known, "api_key", "7f2m9qd0v3xk"), id);
+    assert_eq!(of(&known, "api_key + path", "path=/x&api_key=7f2m9qd0v3xk"), id);
+    assert_eq!(of(&known, "api_key", "~7f2m9qd0v3xk"), None, "the id of a client");
+    assert_eq!(of(&known, "header:x-who", "7f2m9qd0v3xk"), None);
+    let every_text = with(&[]).client;
+    assert_eq!(of(&every_text, "api_key", "7f2m9qd0v3xk"), None, "it is the key itself");
 }
