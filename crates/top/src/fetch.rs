@@ -11,7 +11,7 @@ use super::args::{Scope, TopOptions};
 use super::clean;
 use super::figures::{Answers, Part, word};
 use super::table::Client;
-use super::texts::wait;
+use super::texts::{amount, wait};
 
 /// The shortest time between two questions for the history.
 const HISTORY: Span = Span::from_secs(5);
@@ -89,7 +89,7 @@ impl Gateways {
     pub(super) async fn look(&self, of: &Client) -> Vec<String> {
         let mut why = String::new();
         for client in &self.clients {
-            match get(&**client, &path(of)).await {
+            match get(&**client, &path_with_plan(of)).await {
                 Ok(key) => return lines(&key),
                 Err(error) => why = error,
             }
@@ -100,19 +100,26 @@ impl Gateways {
     /// Resets the counters of a client on each gateway, and says what has come of it.
     pub(super) async fn reset(&self, of: &Client) -> String {
         let mut done = 0;
+        let mut is_whole = true;
         let mut why = String::new();
         for client in &self.clients {
             match client.delete(&path(of)).await {
-                Ok(_) => done += 1,
+                Ok(answer) => {
+                    done += 1;
+                    is_whole &= answer["api_key"] != "unknown";
+                }
                 Err(failure) => why = clean::text(&failure.text),
             }
         }
+        // The key of a client is in its requests, if the policy counts by something else.
+        let but =
+            if is_whole { "" } else { ", but not a counter of an API key with another window" };
         match (done, self.clients.len()) {
             (0, _) => format!("not reset: {why}"),
-            (_, 1) => format!("{} is reset", of.text),
+            (_, 1) => format!("{} is reset{but}", of.text),
             // With a common store one is enough; nodes that have not seen the client do not
             // know its id.
-            (done, all) => format!("{} is reset by {done} of {all} gateways", of.text),
+            (done, all) => format!("{} is reset by {done} of {all} gateways{but}", of.text),
         }
     }
 }
@@ -167,6 +174,12 @@ fn path(of: &Client) -> String {
     format!("/v1/policies/{}/keys/~{}", encoded(&of.policy), encoded(&of.id))
 }
 
+/// The plan of a client is in its requests, so the gateway is told.
+fn path_with_plan(of: &Client) -> String {
+    let plan = of.plan.as_ref().map(|plan| format!("?plan={}", encoded(plan)));
+    path(of) + &plan.unwrap_or_default()
+}
+
 fn encoded(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
@@ -176,7 +189,7 @@ fn lines(key: &Value) -> Vec<String> {
     if key["limit"] == "unlimited" {
         return vec!["The key has no limit".to_owned()];
     }
-    let number = |name: &str| key[name].as_u64().unwrap_or(0);
+    let amount = |name: &str| amount(key[name].as_u64().unwrap_or(0), key["unit"].as_str());
     let time = |name: &str| match &key[name] {
         Value::Number(ms) => Some(wait(ms.as_u64().unwrap_or(0))),
         Value::String(never) => Some(never.clone()),
@@ -189,16 +202,23 @@ fn lines(key: &Value) -> Vec<String> {
     let mut lines = vec![
         format!(
             "Used      {} of {} ({})",
-            number("used"),
-            number("limit"),
+            amount("used"),
+            amount("limit"),
             word(&key["limit_from"])
         ),
-        format!("Left      {}; {fits}", number("remaining")),
+        format!("Left      {}; {fits}", amount("remaining")),
     ];
     lines.extend(time("banned_for_ms").map(|wait| format!("Banned    for {wait}")));
     lines.extend(
         time("reset_after_ms").map(|wait| format!("Empty     in {wait}, without requests")),
     );
+    lines.extend(match &key["api_key"] {
+        Value::String(id) if id == "unknown" => Some(
+            "API key   not known here: a key with a limit of its own has other numbers".to_owned(),
+        ),
+        Value::String(id) => Some(format!("API key   {id}")),
+        _ => None,
+    });
     lines.push(format!("Source    {} ({})", word(&key["source"]), word(&key["scope"])));
     lines
 }
@@ -221,7 +241,24 @@ mod tests {
         assert_eq!(told[1], "Left      0; one more request fits in 14.2 s");
         assert_eq!(told[2], "Empty     in 1 min 0 s, without requests");
         assert_eq!(lines(&json!({ "limit": "unlimited" })), ["The key has no limit"]);
-        let of = Client { policy: "a/b".to_owned(), id: "0z".to_owned(), text: String::new() };
-        assert_eq!(path(&of), "/v1/policies/a%2Fb/keys/~0z");
+        let of = Client { policy: "a/b".to_owned(), id: "0z".to_owned(), ..Client::default() };
+        assert_eq!(path_with_plan(&of), "/v1/policies/a%2Fb/keys/~0z");
+        let of = Client { plan: Some("a b".to_owned()), ..of };
+        assert_eq!(path_with_plan(&of), "/v1/policies/a%2Fb/keys/~0z?plan=a%20b");
+    }
+
+    #[test]
+    fn units_of_money_and_the_api_key_of_a_limit_are_told() {
+        let key = json!({
+            "limit": 1_250_000, "limit_from": "override", "used": 0, "remaining": 1_000_000,
+            "unit": "usd-6", "source": "store", "scope": "cluster", "retry_after_ms": null,
+            "reset_after_ms": 0, "banned_for_ms": null, "api_key": "7f2m9qd0v3xk",
+        });
+        let told = lines(&key);
+        assert_eq!(told[0], "Used      0.00 usd of 1.25 usd (override)");
+        assert_eq!(told[1], "Left      1.00 usd; one more request is admitted now");
+        assert!(told.contains(&"API key   7f2m9qd0v3xk".to_owned()), "{told:?}");
+        let told = lines(&json!({ "limit": 5, "api_key": "unknown" }));
+        assert!(told.iter().any(|line| line.starts_with("API key   not known here")), "{told:?}");
     }
 }

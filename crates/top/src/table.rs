@@ -56,6 +56,8 @@ pub(super) struct Client {
     pub(super) policy: String,
     pub(super) id: String,
     pub(super) text: String,
+    /// The plan whose limit holds for it.
+    pub(super) plan: Option<String>,
 }
 
 /// A column of texts.

@@ -19,6 +19,8 @@ const MOST: usize = 200;
 #[derive(Default)]
 struct Sums {
     text: String,
+    /// The plan that it had at its largest use.
+    plan: Option<String>,
     requests: u64,
     refused: u64,
     error: u64,
@@ -71,7 +73,7 @@ pub(super) fn table(figures: &Figures, asked: &Asked<'_>) -> Table {
             id.clone(),
         ];
         add_cells(&mut cells, &sums.by_node);
-        let about = About::Key(Client { policy, id, text: sums.text });
+        let about = About::Key(Client { policy, id, text: sums.text, plan: sums.plan });
         Row { is_refusing: sums.refused > 0, ..Row::about(cells, about) }
     };
     Table { columns, rows: rows.into_iter().map(row).collect() }
@@ -98,6 +100,9 @@ fn sums(figures: &Figures, asked: &Asked<'_>) -> ByClient {
                 sums.refused += count(&client["refused"]);
                 sums.error += count(&client["error"]);
                 let used = client["use"].as_f64();
+                if used >= sums.used {
+                    sums.plan = client["plan"].as_str().map(str::to_owned);
+                }
                 sums.used = match (sums.used, used) {
                     (Some(one), Some(other)) => Some(one.max(other)),
                     (one, other) => one.or(other),
@@ -144,6 +149,7 @@ pub(super) fn refusals(figures: &Figures, asked: &Asked<'_>) -> Table {
             policy: of("policy"),
             id: word(&it["key"]["id"]),
             text: word(&it["key"]["text"]),
+            plan: it["plan"].as_str().map(str::to_owned),
         };
         let time = of("time");
         let wait = match &it["wait_ms"] {
