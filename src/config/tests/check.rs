@@ -21,6 +21,19 @@ fn an_address_alone_is_enough_and_only_this_machine_may_ask() {
     assert_eq!(grpc.services, RpcServices { ratelimit: true, authorization: true });
 }
 
+/// A proxy that asks cancels calls that take too long. The listener for HTTP once had the bounds of
+/// a listener for clients.
+#[test]
+fn a_proxy_may_cancel_all_its_questions() {
+    let check = compile("check: { http: 127.0.0.1:9902, grpc: 127.0.0.1:9903 }\n").check;
+    let http = check.http.expect("it is there");
+    let grpc = check.grpc.expect("it is there");
+    for listener in [&http.listener, &grpc.listener] {
+        let bounds = listener.http2.expect("it serves HTTP/2");
+        assert_eq!((bounds.max_streams, bounds.most_resets(1000)), (4096, 1000));
+    }
+}
+
 #[test]
 fn the_listeners_are_as_they_were_written() {
     let check = compile(LARGEST).check;

@@ -1,5 +1,6 @@
 //! Other proxies ask over HTTP whether a request of their client may pass.
 
+use crate::support::frames::{CANCEL, Frames, Outcome, head, reset};
 use crate::support::{Client, Gateway, Origin, Response};
 
 /// A gateway that only answers questions, with these policies, routes and further settings.
@@ -239,4 +240,27 @@ fn only_peers_that_are_trusted_may_ask_and_an_absent_store_is_told() {
         assert_eq!((response.status, response.number("retry-after")), (500, 1), "{question:?}");
         assert_eq!(response.field("x-tollgate-outcome"), Some("store_away"));
     }
+}
+
+/// A proxy cancels the questions that take too long. Regression: with more than 200 in a second it
+/// lost its connection, on which it asks for all of its clients.
+#[test]
+fn a_proxy_that_cancels_questions_keeps_its_connection() {
+    let gateway = limiting("key: ip, limit: 1000000/day", "");
+    let mut proxy = Frames::connect(gateway.address());
+    let ask = |stream: u32| {
+        let fields = [
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":authority", "a.example"),
+            (":path", "/auth/envoy/"),
+            ("x-forwarded-for", "192.0.2.1"),
+        ];
+        head(stream, &fields, true)
+    };
+    for stream in (1..).step_by(2).take(1000) {
+        assert!(proxy.send(&[ask(stream), reset(stream, CANCEL)].concat()), "{stream}");
+    }
+    assert!(proxy.send(&ask(2001)));
+    assert_eq!(proxy.outcome(2001), Outcome::Status(200));
 }

@@ -7,12 +7,14 @@ use crate::config::scalar::{self, Cidr};
 use crate::config::sections::admin::is_loopback;
 use crate::config::sections::context::Context;
 use crate::config::sections::listeners::tls::RawListenerTls;
-use crate::server::{Callers, ListenAddress, ListenerSettings, Trust, WhenFull};
+use crate::server::{Callers, Http2Settings, ListenAddress, ListenerSettings, Trust, WhenFull};
 
 /// All blocks are compared with the address of each peer.
 const MAX_TRUSTED: usize = 256;
 /// Proxies and services keep few connections open, compared with the clients of a gateway.
 const MAX_CONNECTIONS: usize = 2048;
+/// On each of them they ask for all of their clients.
+const MAX_STREAMS: u32 = 4096;
 
 /// What a listener says of the peers that may ask.
 pub struct Askers<'a> {
@@ -44,7 +46,13 @@ impl Askers<'_> {
         Trust::default()
     }
 
-    /// The listener for them, with the bounds of `usual`.
+    /// The bounds of their connections over HTTP/2. They cancel calls that take too long, and may
+    /// cancel all of them.
+    fn http2() -> Http2Settings {
+        Http2Settings { max_streams: MAX_STREAMS, reset_percent: 100, ..Http2Settings::default() }
+    }
+
+    /// The listener for them, with the other bounds of `usual`.
     pub fn listener(
         &self,
         usual: impl FnOnce(ListenAddress) -> ListenerSettings,
@@ -55,6 +63,7 @@ impl Askers<'_> {
             callers: Callers::At(self.trust(cx)),
             max_connections: MAX_CONNECTIONS,
             when_full: WhenFull::CloseIdle,
+            http2: Some(Self::http2()),
             ..usual(self.address.value.0.clone())
         }
     }

@@ -18,10 +18,7 @@ use crate::config::sections::context::Context;
 use crate::config::sections::listeners::tls::RawListenerTls;
 use crate::config::sections::references::References;
 use crate::config::words::{Word, words};
-use crate::server::{Http2Settings, ListenAddress, ListenerSettings};
-
-/// Proxies hold few connections, and ask on each of them for all of their clients.
-const MAX_STREAMS: u32 = 4096;
+use crate::server::ListenerSettings;
 
 /// How long a connection takes calls.
 const AGE: Duration = Duration::from_secs(3600);
@@ -107,7 +104,7 @@ impl RawCheckGrpc {
                 || self.services.items().any(|Spanned { value: Word(it), .. }| *it == service);
             self.services.is_absent() || named()
         };
-        let mut listener = askers.listener(usual, cx);
+        let mut listener = askers.listener(ListenerSettings::new, cx);
         let age = cx.timeout(&self.max_connection_age, "max_connection_age", AGE);
         listener.timeouts.age = Some(age);
         let rate_limits = RawLimits {
@@ -145,11 +142,4 @@ impl RawCheckGrpc {
             cx.error(span, message, "add it to \"services\", or leave xds out");
         }
     }
-}
-
-/// The usual bounds of the listener.
-fn usual(address: ListenAddress) -> ListenerSettings {
-    let bounds =
-        Http2Settings { max_streams: MAX_STREAMS, reset_percent: 100, ..Http2Settings::default() };
-    ListenerSettings { http2: Some(bounds), ..ListenerSettings::new(address) }
 }
