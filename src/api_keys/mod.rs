@@ -26,7 +26,7 @@ pub use self::forms::{
     CreatedKey, FoundKey, KeyFields, KeyPatch, NewKeyForm, Rotation, ShownKey, ShownTeam, TeamForm,
     Unique,
 };
-pub use self::import::{Import, Imported, ImportedKey};
+pub use self::import::{Import, Imported, ImportedKey, MAX_IMPORTED};
 pub use self::keys::{Keys, Readers, Seen};
 pub use self::list::{Filter, KeyPage};
 

@@ -11,7 +11,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeOwned, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use pointer::length_until;
@@ -82,8 +82,51 @@ pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 pub fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Option<Vec<T>>, D::Error> {
-    let list = Option::<Vec<Object<T>>>::deserialize(from)?;
-    Ok(list.map(|list| list.into_iter().map(|Object(inner)| inner).collect()))
+    Ok(Option::<Objects<{ usize::MAX }, T>>::deserialize(from)?.map(|Objects(list)| list))
+}
+
+/// The first elements of a list of objects: at most `MAX`, and one more if there is one. So the
+/// reader sees that there are too many, and the others take no memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Objects<const MAX: usize, T>(pub Vec<T>);
+
+impl<'de, const MAX: usize, T: Deserialize<'de>> Deserialize<'de> for Objects<MAX, T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let First(list) = First::<MAX, Object<T>>::deserialize(deserializer)?;
+        Ok(Self(list.into_iter().map(|Object(inner)| inner).collect()))
+    }
+}
+
+/// The same of a list of any values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct First<const MAX: usize, T>(pub Vec<T>);
+
+impl<'de, const MAX: usize, T: Deserialize<'de>> Deserialize<'de> for First<MAX, T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OfList<const MAX: usize, T>(PhantomData<T>);
+
+        impl<'de, const MAX: usize, T: Deserialize<'de>> Visitor<'de> for OfList<MAX, T> {
+            type Value = First<MAX, T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a sequence")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
+                let mut list = Vec::new();
+                while list.len() <= MAX {
+                    match from.next_element()? {
+                        Some(element) => list.push(element),
+                        None => return Ok(First(list)),
+                    }
+                }
+                while from.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(First(list))
+            }
+        }
+
+        deserializer.deserialize_seq(OfList(PhantomData))
+    }
 }
 
 /// Any value in whose objects no member occurs twice.

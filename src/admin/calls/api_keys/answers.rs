@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollgate_core::api_keys::KeyId;
 use tollgate_core::store::keys::{StorageError, Version, Written};
@@ -15,9 +15,10 @@ use crate::admin::call::Call;
 use crate::admin::problem::{Mistake, Problem};
 use crate::admin::spec::Asked;
 use crate::api_keys::{
-    CreatedKey, Filter, Import, Imported, KeyError, KeyPatch, Keys, NewKeyForm, Rotation, Seen,
-    ShownTeam, TeamForm, Unique,
+    CreatedKey, Filter, Import, ImportedKey, KeyError, KeyPatch, Keys, MAX_IMPORTED, NewKeyForm,
+    Rotation, Seen, ShownKey, ShownTeam, TeamForm, Unique,
 };
+use crate::message::json::First;
 
 type Answered = Result<Answer, Problem>;
 
@@ -105,22 +106,22 @@ pub async fn find(asked: Asked<'_>) -> Answered {
     Ok(Answer::changed(&found, change))
 }
 
+/// The body of an import.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ImportForm {
+    keys: First<MAX_IMPORTED, ImportedKey>,
+    weak: bool,
+}
+
 pub async fn import(asked: Asked<'_>) -> Answered {
-    let import: Import = read_json(&asked.body)?;
-    let change = |done: &Imported| {
-        let Imported { stored, present, refused, .. } = done;
-        let after = json!({
-            "stored": stored, "present": present.len(), "refused": refused.len(),
-        });
-        Change { after, ..Change::default() }
-    };
-    match keys(&asked)?.import(&import, &asked.call.teams, 0).await {
-        Ok(done) => Ok(Answer::changed(&done, change(&done))),
-        Err(KeyError::Interrupted { done, error }) => {
-            Err(problem(error.into()).after(change(&done)))
-        }
-        Err(error) => Err(problem(error)),
-    }
+    let ImportForm { keys: First(imported), weak } = read_json(&asked.body)?;
+    let import = Import { keys: imported, weak };
+    let done = keys(&asked)?.import(&import, &asked.call.teams, 0).await.map_err(problem)?;
+    let after = json!({
+        "stored": done.stored, "present": done.present.len(), "refused": done.refused.len(),
+    });
+    Ok(Answer::changed(&done, Change { after, ..Change::default() }))
 }
 
 pub async fn teams(asked: Asked<'_>) -> Answered {

@@ -27,6 +27,7 @@ pub use super::messages::values::Duration as ProtoDuration;
 pub use super::messages::values::{Kind, Struct, Value as ProtoValue};
 pub use crate::grpc::core::HeaderValue;
 
+pub use self::question::MAX_DESCRIPTORS;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use self::question::descriptors;
 use crate::check::rls::{self, Answer, InUse, Matched, Plan, Policies, Rules};

@@ -7,7 +7,7 @@ use crate::check::grpc::messages::ratelimit::{
 use crate::check::rls::{Descriptor, Entry, Hits, Override, Unit};
 
 /// The most descriptors of a question.
-const MAX_DESCRIPTORS: usize = 128;
+pub const MAX_DESCRIPTORS: usize = 128;
 
 /// The descriptors of a question.
 ///

@@ -14,7 +14,7 @@ use tollgate_core::time::Span;
 use super::api_key::named_key;
 use super::prepare::{Asking, Prepared, dynamic, prepare};
 use super::problem::{Problem, json};
-use super::question::{MAX_CHECKS, MAX_TOGETHER, Question, parts};
+use super::question::{CheckCall, MAX_CHECKS, MAX_TOGETHER, Parts, parts};
 use super::reply::{Replies, Reply};
 use super::state::ApiState;
 use crate::check::lease::{LeaseToken, LeasedCharge, Place, Seal};
@@ -48,12 +48,9 @@ impl Check<'_> {
     ///
     /// # Errors
     /// If one of them has a mistake, or its lease could not be given. Then nothing is counted.
-    pub async fn answer(&self, call: Question) -> Result<Response<Bytes>, Problem> {
+    pub async fn answer(&self, call: CheckCall) -> Result<Response<Bytes>, Problem> {
         let together = call.together;
-        let is_alone =
-            |call: &Question| *call == Question { together: call.together, ..Question::default() };
-        let (questions, is_batch) =
-            parts(call, "checks", MAX_CHECKS, |it| it.checks.take(), is_alone)?;
+        let Parts { all: questions, is_batch } = parts(call, MAX_CHECKS)?;
         let at = |index: usize| if is_batch { format!("/checks/{index}") } else { String::new() };
         if together && !is_batch {
             return Err(Problem::bad_request("\"together\" needs \"checks\"").at("/together"));

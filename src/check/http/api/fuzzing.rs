@@ -4,7 +4,7 @@ use serde_json::Value;
 use tollgate_core::time::Span;
 
 use super::Problem;
-use super::question::{self, LeaseCall, MAX_CHECKS, Question, parts, read};
+use super::question::{self, CheckCall, LeasesCall, MAX_CHECKS, Parts, parts, read};
 use crate::message::json::pointer_at;
 
 /// The place of a mistake: a JSON text, of which a part is read.
@@ -47,20 +47,17 @@ fn structure(text: &[u8]) -> (usize, bool) {
 
 /// The bodies of `/v1/check` and of the calls with leases.
 pub fn questions(input: &[u8]) {
-    let is_alone = |it: &Question| *it == Question { together: it.together, ..Question::default() };
-    if let Some(question) = read_or_point(input, read::<Question>) {
+    if let Some(question) = read_or_point(input, read::<CheckCall>) {
         if let Some(Ok(ttl)) = question.ttl.as_deref().map(|it| question::ttl(it, Span::DAY)) {
             assert!((Span::SECOND..=Span::DAY).contains(&ttl), "a lease of {ttl}");
         }
-        let found = parts(question, "checks", MAX_CHECKS, |it| it.checks.take(), is_alone);
-        if let Ok((list, is_batch)) = found {
-            assert!((1..=MAX_CHECKS).contains(&list.len()) && (is_batch || list.len() == 1));
-            assert!(list.iter().all(|it| it.checks.is_none()), "a list in a list");
+        if let Ok(Parts { all, is_batch }) = parts(question, MAX_CHECKS) {
+            assert!((1..=MAX_CHECKS).contains(&all.len()) && (is_batch || all.len() == 1));
+            assert!(all.iter().all(|it| it.checks.is_none()), "a list in a list");
         }
     }
-    if let Some(call) = read_or_point(input, read::<LeaseCall>) {
-        let is_alone = |it: &LeaseCall| *it == LeaseCall::default();
-        drop(parts(call, "leases", MAX_CHECKS, |it| it.leases.take(), is_alone));
+    if let Some(call) = read_or_point(input, read::<LeasesCall>) {
+        drop(parts(call, MAX_CHECKS));
     }
 }
 

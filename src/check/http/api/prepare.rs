@@ -21,6 +21,7 @@ use crate::check::lease::{Dynamic, MAX_NAME};
 use crate::check::settings::LeaseSettings;
 use crate::engine::{self, Asked, Described, Judges, NamedKey, Undecidable};
 use crate::gateway::Gateway;
+use crate::message::json::First;
 
 /// What metrics and lists call limits that questions state: their names have no bound.
 const DYNAMIC: &str = "dynamic";
@@ -255,7 +256,7 @@ impl<'r> Chosen<'r> {
             let found = named_policy(asking, name).map_err(|problem| problem.at("/policy"))?;
             return Ok(Self::Policies(vec![found]));
         }
-        if let Some(names) = policies {
+        if let Some(First(names)) = policies {
             if names.is_empty() || names.len() > MAX_TOGETHER {
                 let detail = format!("\"policies\" has 1 to {MAX_TOGETHER} elements");
                 return Err(Problem::bad_request(detail).at("/policies"));

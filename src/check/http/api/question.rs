@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use tollgate_core::meter::Usage;
 use tollgate_core::time::Span;
 use tollgate_limiter::Limit;
@@ -12,7 +12,7 @@ use tollgate_limiter::Limit;
 use super::key::{AskedKey, KeyText};
 use super::problem::Problem;
 use crate::engine::Fields;
-use crate::message::json::{self, object, objects};
+use crate::message::json::{self, First, Objects, object};
 
 /// The most questions of a call.
 pub const MAX_CHECKS: usize = 1000;
@@ -20,13 +20,17 @@ pub const MAX_CHECKS: usize = 1000;
 pub const MAX_TOGETHER: usize = tollgate_core::decision::MAX_POLICIES;
 
 /// The body of `/v1/check`: one question, or several in `checks`.
+pub type CheckCall = Question<Objects<MAX_CHECKS, Question>>;
+
+/// A question. `L` is its list of further ones, which is not read if the question is itself part
+/// of a list: no list contains another one.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Question {
+pub struct Question<L = IgnoredAny> {
     /// The policy that decides.
     pub policy: Option<String>,
     /// Several of them.
-    pub policies: Option<Vec<String>>,
+    pub policies: Option<First<MAX_TOGETHER, String>>,
     /// The route whose policies decide.
     pub route: Option<String>,
     /// The client.
@@ -53,8 +57,7 @@ pub struct Question {
     /// Charges at most the whole limit.
     pub estimate: bool,
     /// Several questions, instead of one.
-    #[serde(deserialize_with = "objects")]
-    pub checks: Option<Vec<Self>>,
+    pub checks: Option<L>,
     /// Whether all of them are admitted, or none.
     pub together: bool,
 }
@@ -84,6 +87,62 @@ impl Question {
     }
 }
 
+impl Call for CheckCall {
+    type Part = Question;
+    const LIST: &'static str = "checks";
+
+    fn take_list(&mut self) -> Option<Vec<Question>> {
+        self.checks.take().map(|Objects(list)| list)
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == Self { together: self.together, ..Self::default() }
+    }
+
+    fn alone(self) -> Question {
+        let Self {
+            policy,
+            policies,
+            route,
+            key,
+            api_key,
+            ip,
+            request,
+            name,
+            limit,
+            cost,
+            peek,
+            lease,
+            ttl,
+            estimate,
+            checks: _,
+            together,
+        } = self;
+        Question {
+            policy,
+            policies,
+            route,
+            key,
+            api_key,
+            ip,
+            request,
+            name,
+            limit,
+            cost,
+            peek,
+            lease,
+            ttl,
+            estimate,
+            checks: None,
+            together,
+        }
+    }
+
+    fn has_list(part: &Question) -> bool {
+        part.checks.is_some()
+    }
+}
+
 fn get() -> String {
     "GET".to_owned()
 }
@@ -93,9 +152,12 @@ fn root() -> String {
 }
 
 /// The body of `/v1/settle`, `/v1/release` and `/v1/renew`: one lease, or several in `leases`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub type LeasesCall = LeaseCall<Objects<MAX_CHECKS, LeaseCall>>;
+
+/// What is asked for a lease. `L` is its list of further ones, as for a [`Question`].
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct LeaseCall {
+pub struct LeaseCall<L = IgnoredAny> {
     pub lease: Option<String>,
     /// What the request has cost. Only for `/v1/settle`.
     pub actual: Option<u64>,
@@ -106,8 +168,29 @@ pub struct LeaseCall {
     pub model: Option<String>,
     /// How long the lease lasts from now on. Only for `/v1/renew`.
     pub ttl: Option<String>,
-    #[serde(deserialize_with = "objects")]
-    pub leases: Option<Vec<Self>>,
+    pub leases: Option<L>,
+}
+
+impl Call for LeasesCall {
+    type Part = LeaseCall;
+    const LIST: &'static str = "leases";
+
+    fn take_list(&mut self) -> Option<Vec<LeaseCall>> {
+        self.leases.take().map(|Objects(list)| list)
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn alone(self) -> LeaseCall {
+        let Self { lease, actual, usage, model, ttl, leases: _ } = self;
+        LeaseCall { lease, actual, usage, model, ttl, leases: None }
+    }
+
+    fn has_list(part: &LeaseCall) -> bool {
+        part.leases.is_some()
+    }
 }
 
 /// The tokens of one request.
@@ -138,29 +221,49 @@ pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     })
 }
 
-/// Several calls in one, or one. `inner` are those of the list. `others` says whether the outer
-/// one has another field.
+/// A body that asks for one thing, or for several in a list.
+pub trait Call: Sized {
+    /// One of them.
+    type Part;
+    /// The name of the list.
+    const LIST: &'static str;
+
+    /// Takes the list out.
+    fn take_list(&mut self) -> Option<Vec<Self::Part>>;
+    /// Whether it has no field that may not be beside the list.
+    fn is_empty(&self) -> bool;
+    /// The only one, without a list.
+    fn alone(self) -> Self::Part;
+    /// Whether an element of the list has a list of its own.
+    fn has_list(part: &Self::Part) -> bool;
+}
+
+/// The parts of a call.
+#[derive(Debug)]
+pub struct Parts<T> {
+    pub all: Vec<T>,
+    /// Whether they were in a list.
+    pub is_batch: bool,
+}
+
+/// Several calls in one, or one.
 ///
 /// # Errors
 /// If there is none, if there are more than `max`, or if one contains others.
-pub fn parts<T>(
-    call: T,
-    list: &'static str,
-    max: usize,
-    inner: impl Fn(&mut T) -> Option<Vec<T>>,
-    is_alone: impl FnOnce(&T) -> bool,
-) -> Result<(Vec<T>, bool), Problem> {
-    let mut call = call;
-    let Some(mut calls) = inner(&mut call) else { return Ok((vec![call], false)) };
-    if !is_alone(&call) {
+pub fn parts<C: Call>(mut call: C, max: usize) -> Result<Parts<C::Part>, Problem> {
+    let list = C::LIST;
+    let Some(all) = call.take_list() else {
+        return Ok(Parts { all: vec![call.alone()], is_batch: false });
+    };
+    if !call.is_empty() {
         return Err(Problem::bad_request(format!("beside \"{list}\" there is another field")));
     }
-    if calls.is_empty() || calls.len() > max {
+    if all.is_empty() || all.len() > max {
         let detail = format!("\"{list}\" has 1 to {max} elements");
         return Err(Problem::bad_request(detail).at(&format!("/{list}")));
     }
-    match calls.iter_mut().position(|call| inner(call).is_some()) {
-        None => Ok((calls, true)),
+    match all.iter().position(C::has_list) {
+        None => Ok(Parts { all, is_batch: true }),
         Some(index) => {
             let detail = format!("an element of \"{list}\" has no \"{list}\"");
             Err(Problem::bad_request(detail).at(&format!("/{list}/{index}/{list}")))
@@ -192,7 +295,7 @@ mod tests {
     use super::*;
 
     fn mistake(body: &str) -> (String, String) {
-        let problem = read::<Question>(body.as_bytes()).expect_err(body);
+        let problem = read::<CheckCall>(body.as_bytes()).expect_err(body);
         (problem.pointer.expect("it has one"), problem.detail)
     }
 
@@ -241,11 +344,8 @@ mod tests {
     #[test]
     fn a_body_has_one_question_or_several() {
         let parts = |body: &str| {
-            let question = read::<Question>(body.as_bytes()).expect("it is one");
-            let is_alone =
-                |it: &Question| *it == Question { together: it.together, ..Question::default() };
-            let found = parts(question, "checks", 2, |it| it.checks.take(), is_alone);
-            found.map(|(list, is_batch)| (list.len(), is_batch)).map_err(|it| it.pointer)
+            let found = parts(read::<CheckCall>(body.as_bytes()).expect("it is one"), 2);
+            found.map(|it| (it.all.len(), it.is_batch)).map_err(|it| it.pointer)
         };
         assert_eq!(parts(r#"{"policy": "a"}"#), Ok((1, false)));
         assert_eq!(parts(r#"{"checks": [{}, {}], "together": true}"#), Ok((2, true)));
@@ -254,6 +354,19 @@ mod tests {
         assert_eq!(parts(r#"{"checks": [{}], "cost": 1}"#), Err(None));
         let nested = parts(r#"{"checks": [{}, {"checks": []}]}"#);
         assert_eq!(nested, Err(Some("/checks/1/checks".to_owned())));
+    }
+
+    /// All elements of a list were once read before its bound was checked.
+    #[test]
+    fn of_a_list_that_is_too_long_a_part_is_read() {
+        let list = |element: &str| vec![element; 50_000].join(",");
+        let checks = read::<CheckCall>(format!("{{\"checks\": [{}]}}", list("{}")).as_bytes());
+        let Objects(checks) = checks.expect("it is one").checks.expect("it has some");
+        let leases = read::<LeasesCall>(format!("{{\"leases\": [{}]}}", list("{}")).as_bytes());
+        let Objects(leases) = leases.expect("it is one").leases.expect("it has some");
+        let names = read::<CheckCall>(format!("{{\"policies\": [{}]}}", list("\"a\"")).as_bytes());
+        let First(names) = names.expect("it is one").policies.expect("it has some");
+        assert_eq!([checks.len(), leases.len(), names.len()], [1001, 1001, 17]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tollgate_core::time::{Span, Timestamp};
 
 use super::prepare::Asking;
 use super::problem::{Problem, json};
-use super::question::{LeaseCall, MAX_CHECKS, parts, ttl};
+use super::question::{LeaseCall, LeasesCall, MAX_CHECKS, Parts, parts, ttl};
 use super::reply::{LeaseDone, LeaseReply, Replies};
 use super::state::ApiState;
 use crate::check::lease::{End, GivenBack, LeaseToken, LeasedCharge, Unsealed};
@@ -99,9 +99,8 @@ impl Ending<'_> {
     ///
     /// # Errors
     /// If the call has a mistake, or its only lease cannot be ended.
-    pub async fn answer(&self, call: LeaseCall) -> Result<Response<Bytes>, Problem> {
-        let is_alone = |call: &LeaseCall| *call == LeaseCall::default();
-        let (calls, is_batch) = parts(call, "leases", MAX_CHECKS, |it| it.leases.take(), is_alone)?;
+    pub async fn answer(&self, call: LeasesCall) -> Result<Response<Bytes>, Problem> {
+        let Parts { all: calls, is_batch } = parts(call, MAX_CHECKS)?;
         let mut wishes = Vec::with_capacity(calls.len());
         for (index, call) in calls.iter().enumerate() {
             let at = if is_batch { format!("/leases/{index}") } else { String::new() };

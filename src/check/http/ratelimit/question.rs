@@ -10,11 +10,11 @@ use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::check::grpc::ratelimit::{
-    Entry, RateLimitDescriptor, RateLimitOverride, RateLimitRequest,
+    Entry, MAX_DESCRIPTORS, RateLimitDescriptor, RateLimitOverride, RateLimitRequest,
 };
 use crate::check::http::api::{self, Problem};
 use crate::check::rls::Unit;
-use crate::message::json::{object, objects};
+use crate::message::json::{Objects, object, objects};
 
 /// Reads a body.
 ///
@@ -28,8 +28,7 @@ pub fn read(body: &[u8]) -> Result<RateLimitRequest, Problem> {
 #[serde(deny_unknown_fields, default)]
 struct JsonRequest {
     domain: Option<String>,
-    #[serde(deserialize_with = "objects")]
-    descriptors: Option<Vec<JsonDescriptor>>,
+    descriptors: Option<Objects<MAX_DESCRIPTORS, JsonDescriptor>>,
     #[serde(alias = "hitsAddend")]
     hits_addend: Option<Number<u32>>,
 }
@@ -64,7 +63,7 @@ struct JsonLimit {
 
 impl From<JsonRequest> for RateLimitRequest {
     fn from(it: JsonRequest) -> Self {
-        let descriptors = it.descriptors.unwrap_or_default();
+        let descriptors = it.descriptors.map(|Objects(list)| list).unwrap_or_default();
         Self {
             domain: it.domain.unwrap_or_default(),
             descriptors: descriptors.into_iter().map(Into::into).collect(),
@@ -217,6 +216,14 @@ mod tests {
         assert_eq!(read(camel.as_bytes()), Ok(expected));
         let nothing = br#"{"domain": null, "descriptors": null, "hits_addend": null}"#;
         assert_eq!(read(nothing), Ok(RateLimitRequest::default()));
+    }
+
+    /// All of them were once read before their number was checked.
+    #[test]
+    fn of_too_many_descriptors_a_part_is_read() {
+        let body = format!(r#"{{"descriptors": [{}]}}"#, vec!["{}"; 50_000].join(","));
+        let question = read(body.as_bytes()).expect("it is one");
+        assert_eq!(question.descriptors.len(), MAX_DESCRIPTORS + 1);
     }
 
     #[test]
