@@ -58,6 +58,27 @@ fn a_key_counts_as_in_a_request() {
     assert_eq!(caller.check(&leased)["remaining"], 0);
 }
 
+/// The limit of the policy was once charged, which is refused for ever under a lower one.
+#[test]
+fn at_most_the_limit_of_the_key_is_charged_for_an_estimate() {
+    let keys = Keys::new();
+    let key = keys.create(&["--limit", "per-key=2"]);
+    let gateway = gateway(&keys, "");
+    let mut caller = Caller::of(&gateway);
+    let question = json!({ "policy": "per-key", "api_key": key, "cost": 50, "estimate": true });
+    let answer = caller.check(&question);
+    let found = ["admitted", "limit", "remaining"].map(|name| answer[name].clone());
+    assert_eq!(found, [json!(true), json!(2), json!(0)], "{answer}");
+    // Its id is a key like others, of which only the policy's own limit is known.
+    let by_id = caller.check(&json!({ "policy": "per-key", "key": id(&key) }));
+    assert_eq!(by_id["limit"], 3, "{by_id}");
+    let both = json!({ "together": true, "checks": [
+        { "policy": "per-key", "key": id(&key) }, { "policy": "per-key", "api_key": key },
+    ] });
+    let (status, problem) = caller.call("/v1/check", &both);
+    assert_eq!((status, &problem["pointer"]), (400, &json!("/checks/1")), "{problem}");
+}
+
 #[test]
 fn a_key_that_is_not_accepted_says_why() {
     let keys = Keys::new();

@@ -8,6 +8,7 @@ use crate::support::{Gateway, StoreKind, eventually, on_every_store};
 
 on_every_store!(
     the_tokens_of_a_request_settle_it,
+    a_cost_that_is_stated_is_no_estimate,
     a_settlement_that_passes_a_share_is_reported_once,
 );
 
@@ -84,6 +85,30 @@ fn the_tokens_of_a_request_settle_it(store: StoreKind) {
             "{verb} {body}: {problem}"
         );
     }
+}
+
+/// At most the limit was once charged, and the caller took its whole cost for granted.
+fn a_cost_that_is_stated_is_no_estimate(store: StoreKind) {
+    let gateway = gateway(store, "cost: { reserve: {}, settle: { usage: openai } }");
+    let mut caller = Caller::of(&gateway);
+    let request = json!({
+        "method": "POST", "host": "a", "path": "/v1/chat/completions", "ip": "192.0.2.7",
+        "headers": { "x-team": "ann", "content-type": "application/json" },
+        "body": json!({ "model": "m", "max_tokens": 9, "messages": [] }).to_string(),
+    });
+    let question = |more: Value| {
+        let mut question = json!({ "policy": "budget", "request": request });
+        let more = more.as_object().expect("it is an object").clone();
+        question.as_object_mut().expect("it is an object").extend(more);
+        question
+    };
+    let refused = caller.check(&question(json!({ "cost": 50_000 })));
+    let found = (&refused["admitted"], &refused["retry_after_ms"], &refused["remaining"]);
+    assert_eq!(found, (&json!(false), &Value::Null, &json!(1000)), "{refused}");
+    assert_eq!(caller.check(&question(json!({ "cost": 300 })))["remaining"], 700);
+    let other = json!({ "policy": "budget", "key": "bob", "cost": 50_000, "estimate": true });
+    assert_eq!(caller.check(&other)["admitted"], true);
+    assert_eq!(caller.remaining("budget", "bob"), 0);
 }
 
 /// The lines of the log about a share.

@@ -37,6 +37,8 @@ pub(super) struct Claim<P> {
     pub(super) ignores_limit: bool,
     /// The units that the request costs.
     pub(super) cost: u64,
+    /// Whether they are an estimate, of which at most the limit is charged.
+    pub(super) is_estimate: bool,
     /// What the request is expected to use, if that determines the cost.
     pub(super) estimate: Option<Box<Estimate>>,
 }
@@ -44,7 +46,16 @@ pub(super) struct Claim<P> {
 impl<P> Claim<P> {
     /// The claim of a known client, without a limit of its own.
     pub(super) const fn known(policy: P, key: Key, limit: LimitChoice, cost: u64) -> Self {
-        Self { policy, key, limit, instead: None, ignores_limit: false, cost, estimate: None }
+        Self {
+            policy,
+            key,
+            limit,
+            instead: None,
+            ignores_limit: false,
+            cost,
+            is_estimate: false,
+            estimate: None,
+        }
     }
 }
 
@@ -76,13 +87,16 @@ impl<'r> Claim<&'r Arc<Policy>> {
             Some(estimate) => policy.cost.reserved(estimate),
             None => subject.cost(policy),
         };
-        let claim = Self { policy, key, limit, instead, ignores_limit, cost, estimate };
+        let is_estimate = estimate.is_some();
+        let claim =
+            Self { policy, key, limit, instead, ignores_limit, cost, is_estimate, estimate };
         if claim.is_unpriced() { Err(Uncountable::Model) } else { Ok(Some(claim)) }
     }
 
     pub(super) fn into_owned(self) -> Claim<Arc<Policy>> {
-        let Self { policy, key, limit, instead, ignores_limit, cost, estimate } = self;
-        Claim { policy: Arc::clone(policy), key, limit, instead, ignores_limit, cost, estimate }
+        let Self { policy, key, limit, instead, ignores_limit, cost, is_estimate, estimate } = self;
+        let policy = Arc::clone(policy);
+        Claim { policy, key, limit, instead, ignores_limit, cost, is_estimate, estimate }
     }
 }
 
@@ -117,9 +131,9 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
     /// The units that are charged. An estimate is at most the limit of the client, because a cost
     /// above the limit would be refused for ever.
     fn cost(&self) -> u64 {
-        match self.estimate {
-            Some(_) => self.cost.min(self.algorithm().capacity().max(1)),
-            None => self.cost,
+        match self.is_estimate {
+            true => self.cost.min(self.algorithm().capacity().max(1)),
+            false => self.cost,
         }
     }
 

@@ -31,11 +31,27 @@ impl<'r> Claims<&'r Arc<Policy>> {
 }
 
 impl<P: Borrow<Arc<Policy>>> Claims<P> {
-    /// The same claims with another cost, by policy.
-    pub fn with_costs(mut self, cost: impl Fn(&Policy, u64) -> u64) -> Self {
-        for claim in &mut self.list {
-            claim.cost = cost(claim.policy(), claim.cost).min(MAX_LIMIT + 1);
-        }
+    /// The same claims, which all cost so many units. None of them is an estimate.
+    pub fn costing(self, units: u64) -> Self {
+        self.each(|claim| {
+            claim.cost = units.min(MAX_LIMIT + 1);
+            claim.is_estimate = false;
+            claim.estimate = None;
+        })
+    }
+
+    /// The same claims with their costs as estimates: at most the limit of the client is charged.
+    pub fn as_estimates(self) -> Self {
+        self.each(|claim| claim.is_estimate = true)
+    }
+
+    /// The same claims, which cost at least one unit each.
+    pub fn not_free(self) -> Self {
+        self.each(|claim| claim.cost = claim.cost.max(1))
+    }
+
+    fn each(mut self, change: impl Fn(&mut Claim<P>)) -> Self {
+        self.list.iter_mut().for_each(change);
         self
     }
 

@@ -191,11 +191,12 @@ pub fn prepare<'r>(
     let is_peek = question.counts_nothing();
     let lease = lease_of(asking, question, is_peek)?;
     let claims = claims.map(|claims| {
-        claims.with_costs(|policy, own| {
-            let cost = question.cost.unwrap_or(own);
-            let cost = if question.estimate { cost.min(policy.algorithm.capacity()) } else { cost };
-            if is_peek { cost.max(1) } else { cost }
-        })
+        let claims = match question.cost {
+            Some(units) => claims.costing(units),
+            None => claims,
+        };
+        let claims = if question.estimate { claims.as_estimates() } else { claims };
+        if is_peek { claims.not_free() } else { claims }
     });
     if let (Ok(claims), None, false) = (&claims, lease, is_peek) {
         let holds = |policy: &&Arc<Policy>| matches!(policy.algorithm, Algorithm::Concurrency(_));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue};
 
-use super::super::{Headroom, KnownClaim, Outcome, RateLimiter, Skip};
+use super::super::{Claims, Headroom, KnownClaim, Outcome, RateLimiter, Skip};
 use super::*;
 use crate::algorithm::{Algorithm, Quota, SlidingWindow};
 use crate::digest::{Principal, SharedSecret};
@@ -127,6 +127,29 @@ fn an_override_precedes_the_plan_and_the_policys_own_limit() {
         until(&gate, "eve", "", str::is_empty).await;
         assert!(gate.decide("zoe", "", 0).await.1.contains("1 used of 3, costs 1"));
         assert!(gate.decide("zoe", "free", 0).await.1.is_empty());
+    });
+}
+
+/// The policy's own limit was once charged, which is refused for ever under a lower one.
+#[test]
+fn at_most_the_limit_of_the_key_is_charged_for_an_estimate() {
+    run(async |directory| {
+        let gate = Gate::new(directory, policy(100));
+        gate.put("ann", limit(10, None));
+        until(&gate, "ann", "", |it| it.contains("of 10 (override)")).await;
+        for (client, cost) in [("ann", 10), ("bob", 100)] {
+            let policy = &gate.policy;
+            let client = gate.principal(client);
+            let limit = LimitChoice::Own;
+            let claims =
+                Claims::known([KnownClaim { policy, client, limit, instead: None, cost: 1 }]);
+            let mut claims = claims.costing(5000).as_estimates();
+            let now = Clock::System.now().plus(Span::from_millis(2000 * LATER_MS));
+            let decided = gate.limiter.decide_claims(&mut claims, Headroom::default(), now).await;
+            let report = &decided.reports[0];
+            assert!(matches!(decided.outcome, Outcome::Admit), "{report}");
+            assert_eq!(report.cost, cost);
+        }
     });
 }
 

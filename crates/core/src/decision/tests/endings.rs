@@ -194,6 +194,7 @@ async fn left_of(policy: Policy, tokens: Option<[u64; 2]>, ending: &Ending<'_>) 
     let estimate = Estimate { usage, ..Estimate::default() };
     let cost = gate.policies[0].cost.reserved(&estimate);
     let mut list = gate.claims(&[cost]);
+    list[0].is_estimate = true;
     list[0].estimate = Some(Box::new(estimate));
     let mut claims = Claims { list, lacking: Lacking::new(), settles: false };
     let now = Timestamp::from_micros(0);
