@@ -137,12 +137,20 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         }
     }
 
-    /// The limit that holds for the client.
-    fn holds(&self) -> Limit<'_> {
-        match self.instead.as_deref() {
-            Some(instead) => instead.limit(),
-            None => self.policy().limit(self.limit),
-        }
+    /// Whether both count by one limit. `other` has the same key.
+    pub(super) fn has_limit_of(&self, other: &Self) -> bool {
+        let own = self.policy();
+        let policy = other.policy();
+        // A limit that a question states makes a policy for this question alone.
+        let is_one = Arc::ptr_eq(own, policy)
+            || own.algorithm == policy.algorithm
+                && own.soft == policy.soft
+                && own.mode == policy.mode;
+        is_one && self.limit == other.limit && self.instead == other.instead
+    }
+
+    fn own(&self) -> Limit<'_> {
+        self.policy().limit(self.limit)
     }
 
     /// The limit that responses name.

@@ -15,6 +15,15 @@ pub struct Headroom {
 }
 
 impl Headroom {
+    /// The room at both upstreams: each has at least so much.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            latency: largest(self.latency, other.latency),
+            in_flight_percent: largest(self.in_flight_percent, other.in_flight_percent),
+            slowing: self.slowing || other.slowing,
+        }
+    }
+
     /// Whether the upstream has room by the conditions of `elastic`.
     pub(crate) fn suffices(&self, elastic: &Elastic) -> bool {
         let Elastic { latency_below, in_flight_below_percent, .. } = elastic;
@@ -22,6 +31,10 @@ impl Headroom {
             && is_below(self.latency, *latency_below)
             && is_below(self.in_flight_percent, *in_flight_below_percent)
     }
+}
+
+fn largest<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    one.zip(other).map(|(one, other)| one.max(other))
 }
 
 fn is_below<T: Ord>(value: Option<T>, bound: Option<T>) -> bool {
@@ -52,5 +65,18 @@ mod tests {
         assert!(!Headroom { slowing: true, ..room }.suffices(&elastic(Some(201), Some(51))));
         assert!(!Headroom::default().suffices(&elastic(Some(201), None)));
         assert!(!Headroom::default().suffices(&elastic(None, Some(51))));
+    }
+
+    #[test]
+    fn the_room_at_two_upstreams_is_that_of_the_fuller_one() {
+        let room = |latency_ms: u64, in_flight_percent| Headroom {
+            latency: Some(Span::from_millis(latency_ms)),
+            in_flight_percent: Some(in_flight_percent),
+            slowing: false,
+        };
+        assert_eq!(room(20, 50).and(room(30, 40)), room(30, 50));
+        let slowing = Headroom { slowing: true, ..room(30, 50) };
+        assert_eq!(room(20, 50).and(Headroom { slowing: true, ..room(30, 40) }), slowing);
+        assert_eq!(room(20, 50).and(Headroom::default()), Headroom::default());
     }
 }

@@ -10,6 +10,10 @@ use crate::digest::Key;
 use crate::policy::Policy;
 use crate::time::Timestamp;
 
+/// Two claims charge one counter under different limits, so no limit decides on their sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherLimit;
+
 impl<'r> Claims<&'r Arc<Policy>> {
     /// These claims, whose keys and costs are known without a request.
     pub fn known(claims: impl IntoIterator<Item = KnownClaim<'r>>) -> Self {
@@ -19,14 +23,24 @@ impl<'r> Claims<&'r Arc<Policy>> {
     }
 
     /// Adds other claims. If both charge one counter, their costs are added.
-    pub fn join(&mut self, other: Self) {
+    ///
+    /// # Errors
+    /// If both charge one counter, and not under one limit. Then a part of them may be added.
+    pub fn join(&mut self, other: Self) -> Result<(), OtherLimit> {
         self.lacking.extend(other.lacking);
         for claim in other.list {
-            match self.list.iter_mut().find(|own| own.key == claim.key) {
-                Some(own) => own.cost = own.cost.saturating_add(claim.cost).min(MAX_LIMIT + 1),
-                None => self.list.push(claim),
+            let Some(own) = self.list.iter_mut().find(|own| own.key == claim.key) else {
+                self.list.push(claim);
+                continue;
+            };
+            if !own.has_limit_of(&claim) {
+                return Err(OtherLimit);
             }
+            own.cost = own.cost.saturating_add(claim.cost).min(MAX_LIMIT + 1);
+            // Units that are known are charged in full.
+            own.is_estimate &= claim.is_estimate;
         }
+        Ok(())
     }
 }
 
@@ -76,5 +90,76 @@ impl RateLimiter {
         now: Timestamp,
     ) -> Decision<P> {
         self.judge().judge(claims, headroom, now).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::tests::{fixed, policy};
+    use crate::digest::Principal;
+    use crate::policy::{LimitChoice, Mode, Plan, Plans};
+    use crate::time::Span;
+
+    const HOUR: Span = Span::from_secs(3600);
+
+    fn claims(policy: &Arc<Policy>, limit: LimitChoice, cost: u64) -> Claims<&Arc<Policy>> {
+        let client = Principal::from_bits(1);
+        Claims::known([KnownClaim { policy, client, limit, instead: None, cost }])
+    }
+
+    fn costs(claims: &Claims<&Arc<Policy>>) -> Vec<u64> {
+        claims.list.iter().map(|claim| claim.within().cost).collect()
+    }
+
+    #[test]
+    fn costs_of_one_counter_are_added() {
+        let a = Arc::new(policy("a", 100, HOUR));
+        let b = Arc::new(policy("b", 100, HOUR));
+        let mut all = claims(&a, LimitChoice::Own, 2);
+        for (policy, cost) in [(&b, 3), (&a, 5), (&b, u64::MAX)] {
+            assert_eq!(all.join(claims(policy, LimitChoice::Own, cost)), Ok(()));
+        }
+        assert_eq!(costs(&all), [7, MAX_LIMIT + 1]);
+    }
+
+    /// The limit of the first question once decided on the sum.
+    #[test]
+    fn claims_of_one_counter_have_one_limit() {
+        let limited = Plan::Limited { algorithm: fixed(10, HOUR), soft: None };
+        let own = policy("p", 100, HOUR);
+        let plans = Plans { from: own.key.clone(), limits: vec![("small".into(), limited)] };
+        let own = Arc::new(Policy { plans: Some(plans), ..own });
+        let with_limit = Arc::new(Policy { algorithm: fixed(10, HOUR), ..Policy::clone(&own) });
+        let in_shadow = Arc::new(Policy { mode: Mode::Shadow, ..Policy::clone(&own) });
+        for (policy, limit) in [
+            (&own, LimitChoice::Plan(0)),
+            (&with_limit, LimitChoice::Own),
+            (&in_shadow, LimitChoice::Own),
+        ] {
+            let mut all = claims(&own, LimitChoice::Own, 1);
+            assert_eq!(all.join(claims(policy, limit, 1)), Err(OtherLimit), "{policy:?}");
+        }
+        // Questions that state the same limit have a policy each.
+        let again = Arc::new(Policy::clone(&with_limit));
+        let mut all = claims(&with_limit, LimitChoice::Own, 1);
+        assert_eq!(all.join(claims(&again, LimitChoice::Own, 1)), Ok(()));
+    }
+
+    #[test]
+    fn at_most_the_limit_is_charged_for_an_estimate_alone() {
+        let policy = Arc::new(policy("p", 100, HOUR));
+        let exact = || claims(&policy, LimitChoice::Own, 1).costing(5000);
+        let estimate = || exact().as_estimates();
+        assert_eq!([costs(&exact()), costs(&estimate())], [[5000], [100]]);
+        assert_eq!(costs(&estimate().costing(0).not_free()), [1]);
+        for (mut first, second, cost) in [
+            (estimate(), estimate(), 100),
+            (estimate(), exact(), 10_000),
+            (exact(), estimate(), 10_000),
+        ] {
+            assert_eq!(first.join(second), Ok(()));
+            assert_eq!(costs(&first), [cost]);
+        }
     }
 }

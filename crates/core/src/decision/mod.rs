@@ -46,6 +46,7 @@ pub use charged::{Charged, ChargedCounter, ChargedLimit, MarkedSettlement};
 pub use claims::{Claims, MAX_POLICIES, Skip};
 pub use headers::{HeaderWriter, LimitFields, X_RATELIMIT_SOFT, varying};
 pub use headroom::Headroom;
+pub use joined::OtherLimit;
 pub use judge::Judge;
 pub use known::KnownClaim;
 pub use lease::{Ending, Lease};

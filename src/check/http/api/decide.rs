@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::header::HeaderName;
 use http::{HeaderValue, Response, StatusCode};
-use tollgate_core::decision::{Charged, Claims, Decision, Outcome, Report};
+use tollgate_core::decision::{Charged, Claims, Decision, Headroom, Outcome, Report};
 use tollgate_core::digest::Key;
 use tollgate_core::policy::{AuthFault, Mode, Policy};
 use tollgate_core::time::Span;
@@ -150,6 +150,9 @@ impl Check<'_> {
             return Err(Problem::bad_request(detail).at("/checks"));
         }
         let has_leases = questions.iter().any(|it| it.lease.is_some());
+        // The room of one upstream says nothing about another.
+        let rooms = questions.iter().filter(|it| it.is_elastic()).map(|it| it.headroom);
+        let headroom = rooms.reduce(Headroom::and).unwrap_or_default();
         let mut all = Claims::known([]);
         let mut keys = Vec::with_capacity(questions.len());
         let mut outcome = None;
@@ -168,13 +171,15 @@ impl Check<'_> {
                 return Err(Problem::bad_request(detail).at(&format!("/checks/{index}/lease")));
             }
             keys.push(own);
-            all.join(claims);
+            all.join(claims).map_err(|_| {
+                let detail = "it charges the counter of another question under another limit";
+                Problem::bad_request(detail).at(&format!("/checks/{index}"))
+            })?;
         }
         if all.keys().count() > MAX_TOGETHER {
             let detail = format!("at most {MAX_TOGETHER} limits are decided together");
             return Err(Problem::bad_request(detail).at("/checks"));
         }
-        let headroom = questions.first().map(|it| it.headroom).unwrap_or_default();
         let mut decision = match (outcome, is_peek) {
             (Some(outcome), _) => Decision::uncounted(outcome),
             (None, true) => self.asking.gateway.engine().peek_claims(all, headroom).await,

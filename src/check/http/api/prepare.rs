@@ -61,6 +61,11 @@ enum Shown<'r> {
 }
 
 impl Prepared<'_> {
+    /// Whether one of its policies admits more while its upstream has room.
+    pub fn is_elastic(&self) -> bool {
+        self.claims.iter().flat_map(Claims::policies).any(|policy| policy.elastic.is_some())
+    }
+
     /// Whether it takes units in flight.
     pub fn holds_units(&self) -> bool {
         let mut policies = self.claims.iter().flat_map(Claims::policies);
