@@ -37,6 +37,7 @@ pub use self::state::Shared;
 use self::decide::Check;
 use self::idempotency::{Begun, Kept, Pending, Repeatable};
 use self::prepare::Asking;
+use self::reply::Answered;
 use self::settle::{Ending, Verb};
 use crate::check::settings::HttpSettings;
 use crate::gateway::{Gateway, ResponseBody};
@@ -122,7 +123,7 @@ async fn answer_to(
         return match path {
             // A client that disconnects does not need the decision. A lease of units in flight
             // that it does not get lasts until its time.
-            Path::Check => perform(state, gateway, settings, call).await,
+            Path::Check => Ok(perform(state, gateway, settings, call).await?.response),
             Path::Leases(_) => to_its_end(state, gateway, settings, call, None).await,
         };
     };
@@ -141,7 +142,8 @@ async fn answer_to(
     }
 }
 
-/// Performs a call, and keeps its answer for `pending`, also if its client disconnects.
+/// Performs a call, and keeps its answer for `pending`, also if its client disconnects. An answer that
+/// the same call may change is not kept.
 async fn to_its_end(
     state: &Rc<ApiState>,
     gateway: &Rc<Gateway>,
@@ -153,8 +155,8 @@ async fn to_its_end(
     let gateway = Rc::clone(gateway);
     let settings = Arc::clone(settings);
     let task = spawn_local(async move {
-        let response = perform(&state, &gateway, &settings, call).await?;
-        if let Some(pending) = pending {
+        let Answered { response, is_final } = perform(&state, &gateway, &settings, call).await?;
+        if let Some(pending) = pending.filter(|_| is_final) {
             pending.answered(Kept::of(&response));
         }
         Ok(response)
@@ -167,7 +169,7 @@ async fn perform(
     gateway: &Gateway,
     settings: &HttpSettings,
     call: Call,
-) -> Result<Response<Bytes>, Problem> {
+) -> Result<Answered, Problem> {
     let Call { caller, path, fields, body, place } = call;
     let caller = Caller::numbered(settings, caller);
     let wall = gateway.engine().clock().wall();
@@ -176,7 +178,8 @@ async fn perform(
         Path::Check => {
             let prefers_status = prefers(&fields, "status");
             let check = Check { asking, state, place: &place, prefers_status };
-            check.answer(read(&body)?).await
+            let response = check.answer(read(&body)?).await?;
+            Ok(Answered { response, is_final: true })
         }
         Path::Leases(verb) => {
             let ending = Ending { asking, state, verb };

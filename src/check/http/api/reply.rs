@@ -3,6 +3,8 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http::Response;
 use serde::Serialize;
 use tollgate_core::algorithm::{Retry, Verdict};
 use tollgate_core::decision::{Outcome, Report, Ruling, Uncountable};
@@ -15,6 +17,14 @@ use crate::telemetry::source_word;
 
 /// The wait of a question that cannot be decided now.
 const UNAVAILABLE_MS: u64 = 1000;
+
+/// The answer to a call.
+#[derive(Debug)]
+pub struct Answered {
+    pub response: Response<Bytes>,
+    /// Whether the same call again has the same answer, if it is kept for that.
+    pub is_final: bool,
+}
 
 /// The answer to one question.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

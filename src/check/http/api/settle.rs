@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures_util::future::join_all;
-use http::{Response, StatusCode};
+use http::StatusCode;
 use tollgate_core::decision::{ChargedCounter, MarkedSettlement};
 use tollgate_core::digest::Counter;
 use tollgate_core::meter::{MeterSpec, Usage};
@@ -15,7 +14,7 @@ use tollgate_core::time::{Span, Timestamp};
 use super::prepare::Asking;
 use super::problem::{Problem, json};
 use super::question::{LeaseCall, LeasesCall, MAX_CHECKS, Parts, parts, ttl};
-use super::reply::{LeaseDone, LeaseReply, Replies};
+use super::reply::{Answered, LeaseDone, LeaseReply, Replies};
 use super::state::ApiState;
 use crate::check::lease::{End, GivenBack, LeaseToken, LeasedCharge, Unsealed};
 use crate::snapshot::Snapshot;
@@ -99,7 +98,7 @@ impl Ending<'_> {
     ///
     /// # Errors
     /// If the call has a mistake, or its only lease cannot be ended.
-    pub async fn answer(&self, call: LeasesCall) -> Result<Response<Bytes>, Problem> {
+    pub async fn answer(&self, call: LeasesCall) -> Result<Answered, Problem> {
         let Parts { all: calls, is_batch } = parts(call, MAX_CHECKS)?;
         let mut wishes = Vec::with_capacity(calls.len());
         for (index, call) in calls.iter().enumerate() {
@@ -108,16 +107,22 @@ impl Ending<'_> {
         }
         let answers = join_all(wishes.into_iter().map(|(lease, wish)| self.one(lease, wish))).await;
         if is_batch {
+            // Those that have failed can be asked for again.
+            let may_succeed = |it: &Result<_, Problem>| {
+                it.as_ref().is_err_and(|it| it.status == StatusCode::SERVICE_UNAVAILABLE)
+            };
+            let is_final = !answers.iter().any(may_succeed);
             let reply = |answer: Result<LeaseDone, Problem>| match answer {
                 Ok(done) => LeaseReply::Done(done),
                 Err(problem) => LeaseReply::Failed(problem.document()),
             };
             let answers = answers.into_iter().map(reply).collect();
-            return Ok(json(StatusCode::OK, &Replies { answers }));
+            let response = json(StatusCode::OK, &Replies { answers });
+            return Ok(Answered { response, is_final });
         }
         let only = answers.into_iter().next();
         let done = only.unwrap_or_else(|| Err(Problem::bad_request("there is no lease")))?;
-        Ok(json(StatusCode::OK, &done))
+        Ok(Answered { response: json(StatusCode::OK, &done), is_final: true })
     }
 
     fn wish<'c>(&self, call: &'c LeaseCall) -> Result<(&'c str, Wish<'c>), Problem> {
