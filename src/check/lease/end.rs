@@ -2,7 +2,7 @@
 
 use tollgate_core::store::Mark;
 
-/// Costs below this are told apart. Greater ones are told apart but for chance.
+/// Costs below this are told apart. Greater ones, and digests, are told apart but for chance.
 const EXACT: u64 = 1 << 30;
 /// A prime number, so that multiples of powers of two differ.
 const GREATER: u64 = (1 << 29) - 3;
@@ -13,6 +13,8 @@ const RENEWED: u64 = EXACT + (1 << 29);
 pub enum End {
     /// It was settled: its request has cost these units.
     Settled(u64),
+    /// It was settled: its request has used tokens with this digest.
+    Used(u64),
     /// It was replaced by a lease that ends this many milliseconds after the question.
     Renewed(u64),
 }
@@ -25,7 +27,7 @@ impl End {
     pub fn value(self) -> u32 {
         let value = match self {
             Self::Settled(actual) if actual < EXACT => actual,
-            Self::Settled(actual) => EXACT + actual % GREATER,
+            Self::Settled(other) | Self::Used(other) => EXACT + other % GREATER,
             Self::Renewed(ms) => RENEWED + ms.min(Self::MAX_RENEWED_MS),
         };
         u32::try_from(value).unwrap_or(Mark::MAX_VALUE)
@@ -50,6 +52,8 @@ mod tests {
             End::Settled(EXACT),
             End::Settled(EXACT + 1),
             End::Settled(1 << 39),
+            End::Used(0x9e37_79b9_7f4a_7c15),
+            End::Used(0x9e37_79b9_7f4a_7c16),
             End::Renewed(0),
             End::Renewed(1),
             End::Renewed(End::MAX_RENEWED_MS),
@@ -58,7 +62,7 @@ mod tests {
             assert!(end.value() <= Mark::MAX_VALUE, "{end:?}");
             assert!(ends[..index].iter().all(|other| other.value() != end.value()), "{end:?}");
             let renewed = match end {
-                End::Settled(_) => None,
+                End::Settled(_) | End::Used(_) => None,
                 End::Renewed(ms) => Some(*ms),
             };
             assert_eq!(End::renewed_ms(end.value()), renewed, "{end:?}");

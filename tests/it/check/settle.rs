@@ -53,12 +53,20 @@ fn the_tokens_of_a_request_settle_it(store: StoreKind) {
     }
     // What counts no tokens keeps what it has charged.
     assert_eq!([856, 49], ["budget", "calls"].map(|it| caller.remaining(it, "ann")));
-    for (usage, status) in
-        [(json!({ "input": 97 }), 200), (json!({ "input": 98 }), 409), (json!({}), 409)]
-    {
-        let body = json!({ "lease": both, "usage": usage });
-        assert_eq!(caller.call("/v1/settle", &body).0, status, "{usage}");
+    // The same tokens in total, of other kinds or of another model, have another cost.
+    let other_kinds = json!({ "input": 60, "cache_read": 15, "cache_write": 2, "output": 20 });
+    for other in [
+        json!({ "usage": { "input": 97 }, "model": "gpt-5" }),
+        json!({ "usage": other_kinds, "model": "gpt-5" }),
+        json!({ "usage": usage, "model": "gpt-5-mini" }),
+        json!({ "usage": usage }),
+        json!({ "usage": {}, "model": "gpt-5" }),
+        json!({ "actual": 97 }),
+        json!({ "actual": 144 }),
+    ] {
+        assert_eq!(caller.end("/v1/settle", &both, &other), 409, "{other}");
     }
+    assert_eq!(caller.call("/v1/settle", &settled), (200, json!({ "actual": 144 })));
     let other = lease(&mut caller, json!({ "policy": "budget", "key": "ann", "cost": 100 }));
     assert_eq!(caller.remaining("budget", "ann"), 756);
     assert_eq!(caller.end("/v1/settle", &other, &json!({ "usage": {} })), 200);

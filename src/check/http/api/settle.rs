@@ -70,11 +70,32 @@ impl Spent<'_> {
         }
     }
 
-    /// By what settlements of one lease are compared.
+    /// The units or tokens in total.
     const fn sum(&self) -> u64 {
         match self {
             Self::Units(units) => *units,
             Self::Tokens(usage, _) => usage.all_input().saturating_add(usage.output),
+        }
+    }
+
+    /// How a lease ends that is settled so. Tokens of other kinds, or of another model, may have
+    /// another cost under one of the policies.
+    fn end(&self) -> End {
+        match self {
+            Self::Units(units) => End::Settled(*units),
+            Self::Tokens(Usage { input, cache_read, cache_write, output }, model) => {
+                // All nodes compute the same digest.
+                let digest = Counter::of(|digest| {
+                    digest.value(b"tokens of a request");
+                    for count in [input, cache_read, cache_write, output] {
+                        digest.value(&count.to_be_bytes());
+                    }
+                    if let Some(model) = model {
+                        digest.value(model.as_bytes());
+                    }
+                });
+                End::Used(digest.bits())
+            }
         }
     }
 }
@@ -256,7 +277,7 @@ impl Ending<'_> {
         charges: &[Open<'_>],
         spent: Spent<'_>,
     ) -> Result<LeaseDone, Problem> {
-        let end = End::Settled(spent.sum());
+        let end = spent.end();
         let mark = mark(token, end)?;
         let mut most = None;
         for charge in charges {
