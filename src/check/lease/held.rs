@@ -11,9 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tollgate_core::decision::Lease;
-use tollgate_core::time::Timestamp;
+use tollgate_core::time::{Span, Timestamp};
 
 const SHARDS: usize = 16;
+/// After this time a worker looks again whether a lease has ended that was being renewed.
+const LATER: Span = Span::from_millis(250);
 /// The most leases of a shard of which is known how they have ended.
 const MAX_ENDED: usize = 4096;
 
@@ -60,7 +62,41 @@ struct Shard {
 struct Held {
     lease: Lease,
     owner: usize,
+    /// The number of the lease that holds it. A renewal replaces the lease by another one.
+    holder: u128,
     expires: Timestamp,
+    /// When a worker looks whether it has ended.
+    due: Timestamp,
+    /// The renewals that are in progress.
+    renewals: usize,
+}
+
+/// A time at which a worker looks whether a lease has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Look {
+    pub at: Timestamp,
+    /// The number of the lease in the table.
+    pub id: u64,
+}
+
+/// A renewal in progress. The lease does not end before it.
+#[derive(Debug)]
+pub struct Renewal<'h> {
+    held: &'h HeldLeases,
+    id: u64,
+}
+
+/// What a renewal has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewed {
+    /// The lease ends at the new time, and a worker looks early enough.
+    Planned,
+    /// The same, but a worker must look earlier than planned.
+    Earlier(Look),
+    /// Nothing: another lease holds the units.
+    Superseded,
+    /// Nothing: they were given back, with this end if it is known.
+    Ended(Option<u32>),
 }
 
 impl HeldLeases {
@@ -89,51 +125,89 @@ impl HeldLeases {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Whether the lease is held.
-    pub fn contains(&self, id: u64) -> bool {
-        self.shard(id).lock().held.contains_key(&id)
+    /// Whether the lease is held, and this look at it is still planned.
+    pub fn is_planned(&self, look: Look) -> bool {
+        let shard = self.shard(look.id).lock();
+        shard.held.get(&look.id).is_some_and(|held| held.due == look.at)
     }
 
-    /// Holds it until then, if that is later.
+    /// Begins a renewal.
     ///
     /// # Errors
     /// If it is not held: how it has ended, if that is known.
-    pub fn renew(&self, id: u64, expires: Timestamp) -> Result<(), Option<u32>> {
+    pub fn renew(&self, id: u64) -> Result<Renewal<'_>, Option<u32>> {
         let mut shard = self.shard(id).lock();
         match shard.held.get_mut(&id) {
-            Some(held) => held.expires = held.expires.max(expires),
+            Some(held) => held.renewals += 1,
             None => return Err(shard.ended.get(&id).copied()),
         }
-        Ok(())
+        Ok(Renewal { held: self, id })
     }
 
     /// Takes a lease out that ends so, and passes it to its owner.
     pub fn give_back(&self, id: u64, end: u32) -> GivenBack {
         let mut shard = self.shard(id).lock();
-        let Some(Held { lease, owner, .. }) = shard.held.remove(&id) else {
+        let Some(held) = shard.held.remove(&id) else {
             return shard.ended.get(&id).map_or(GivenBack::Unknown, |end| GivenBack::Before(*end));
         };
         shard.ends(id, end);
         drop(shard);
+        GivenBack::Now(self.pass(held))
+    }
+
+    /// Takes a lease out that has ended at `now`, and passes it to its owner. Otherwise returns the
+    /// next look at it, if it is held and this one was planned.
+    pub fn expire(&self, look: Look, now: Timestamp) -> Option<Look> {
+        let mut shard = self.shard(look.id).lock();
+        let held = shard.held.get_mut(&look.id).filter(|held| held.due == look.at)?;
+        if held.renewals > 0 || held.expires > now {
+            held.due = if held.expires > now { held.expires } else { now.plus(LATER) };
+            return Some(Look { at: held.due, ..look });
+        }
+        let held = shard.held.remove(&look.id)?;
+        drop(shard);
+        drop(self.pass(held));
+        None
+    }
+
+    /// Passes a lease that was taken out to its owner.
+    fn pass(&self, Held { lease, owner, .. }: Held) -> oneshot::Receiver<()> {
         self.count.fetch_sub(1, Ordering::Relaxed);
         let (done, is_done) = oneshot::channel();
         // A worker that has ended has released all its units.
         if let Some(owner) = self.owners.lock().get(owner) {
             let _ = owner.send(Returned { lease, done });
         }
-        GivenBack::Now(is_done)
+        is_done
     }
+}
 
-    /// Takes a lease out that has ended at `now`. Otherwise when it ends, if it is held.
-    pub fn expire(&self, id: u64, now: Timestamp) -> Result<Lease, Option<Timestamp>> {
-        let mut shard = self.shard(id).lock();
-        let expires = shard.held.get(&id).map(|held| held.expires);
-        if expires.is_none_or(|expires| expires > now) {
-            return Err(expires);
+impl Renewal<'_> {
+    /// Replaces one of the leases `old`, whichever holds the units, by the lease `new`, which ends at
+    /// `expires`. That may be earlier than before.
+    pub fn replace(self, old: &[u128], new: u128, expires: Timestamp) -> Renewed {
+        let mut shard = self.held.shard(self.id).lock();
+        let Some(held) = shard.held.get_mut(&self.id) else {
+            return Renewed::Ended(shard.ended.get(&self.id).copied());
+        };
+        if !old.contains(&held.holder) {
+            return Renewed::Superseded;
         }
-        let held = shard.held.remove(&id).ok_or(None)?;
-        self.count.fetch_sub(1, Ordering::Relaxed);
-        Ok(held.lease)
+        held.holder = new;
+        held.expires = expires;
+        if held.due <= expires {
+            return Renewed::Planned;
+        }
+        held.due = expires;
+        Renewed::Earlier(Look { at: expires, id: self.id })
+    }
+}
+
+impl Drop for Renewal<'_> {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.shard(self.id).lock().held.get_mut(&self.id) {
+            held.renewals = held.renewals.saturating_sub(1);
+        }
     }
 }
 
@@ -150,9 +224,10 @@ impl Shard {
 }
 
 impl Place<'_> {
-    /// Holds a lease of the worker `owner`, and returns its number, which is never 0.
-    pub fn hold(self, owner: usize, lease: Lease, expires: Timestamp) -> u64 {
-        let held = Held { lease, owner, expires };
+    /// Holds units of the worker `owner` for the lease `holder`, and returns their number, which is
+    /// never 0. A worker must look at `expires` whether it has ended.
+    pub fn hold(self, owner: usize, lease: Lease, holder: u128, expires: Timestamp) -> u64 {
+        let held = Held { lease, owner, holder, expires, due: expires, renewals: 0 };
         loop {
             let id = fastrand::u64(1..);
             if let Entry::Vacant(entry) = self.0.shard(id).lock().held.entry(id) {
@@ -182,7 +257,7 @@ mod tests {
     /// A lease of the worker `owner`.
     fn hold(held: &HeldLeases, owner: usize) -> u64 {
         let mut places = held.reserve(1, 10).expect("there is room");
-        places.pop().expect("it is one").hold(owner, Lease::default(), at(9))
+        places.pop().expect("it is one").hold(owner, Lease::default(), 1, at(9))
     }
 
     #[test]
@@ -191,7 +266,7 @@ mod tests {
         let two = held.reserve(2, 3).expect("there is room");
         assert!(held.reserve(2, 3).is_none(), "all or none");
         let ids: Vec<u64> =
-            two.into_iter().map(|place| place.hold(0, Lease::default(), at(9))).collect();
+            two.into_iter().map(|place| place.hold(0, Lease::default(), 1, at(9))).collect();
         let third = held.reserve(1, 3);
         assert!(third.is_some() && held.reserve(1, 3).is_none());
         assert!(held.reserve(0, 3).is_some() && held.reserve(0, 2).is_some());
@@ -233,17 +308,50 @@ mod tests {
         assert_eq!(is_done.try_recv(), Ok(()));
     }
 
+    fn look(at_us: u64, id: u64) -> Look {
+        Look { at: at(at_us), id }
+    }
+
     #[test]
     fn a_lease_ends_at_its_time_unless_it_is_renewed() {
         let held = HeldLeases::default();
-        let id = hold(&held, 0);
-        assert_eq!(held.expire(id, at(8)).map(drop), Err(Some(at(9))));
-        assert_eq!([held.renew(id, at(20)), held.renew(id, at(10))], [Ok(()); 2]);
-        assert_eq!(held.expire(id, at(19)).map(drop), Err(Some(at(20))));
-        assert_eq!(held.expire(id, at(20)).map(drop), Ok(()));
-        assert_eq!(held.expire(id, at(20)).map(drop), Err(None));
-        assert_eq!(held.renew(id, at(30)), Err(None));
+        let (owner, mut returned) = held.join();
+        let id = hold(&held, owner);
+        let renew =
+            |old, new, us| held.renew(id).map(|renewal| renewal.replace(&[old], new, at(us)));
+        assert_eq!(renew(1, 2, 20_000_000), Ok(Renewed::Planned));
+        assert_eq!(held.expire(look(9, id), at(9)), Some(look(20_000_000, id)));
+        assert!(held.is_planned(look(20_000_000, id)) && !held.is_planned(look(9, id)));
+        // The same renewal again, after another one.
+        assert_eq!(renew(1, 2, 30_000_000), Ok(Renewed::Superseded));
+        assert_eq!(renew(2, 3, 10_000_000), Ok(Renewed::Earlier(look(10_000_000, id))));
+        assert_eq!(held.expire(look(20_000_000, id), at(20_000_000)), None);
+        assert!(returned.try_recv().is_err(), "this look is not planned any more");
+        assert_eq!(held.expire(look(10_000_000, id), at(10_000_000)), None);
+        assert!(returned.try_recv().is_ok());
+        assert_eq!(renew(3, 4, 30_000_000), Err(None));
         assert!(matches!(held.give_back(id, 0), GivenBack::Unknown));
+        assert_eq!(held.len(), 0);
+    }
+
+    #[test]
+    fn a_lease_does_not_end_while_it_is_renewed() {
+        let held = HeldLeases::default();
+        let (owner, mut returned) = held.join();
+        let id = hold(&held, owner);
+        let failed = held.renew(id).expect("it is held");
+        let next = held.expire(look(9, id), at(9)).expect("it is held");
+        drop(failed);
+        let renewal = held.renew(id).expect("it is held");
+        let last = held.expire(next, next.at).expect("it is held");
+        assert!(matches!(held.give_back(id, 7), GivenBack::Now(_)));
+        assert_eq!(renewal.replace(&[1], 2, last.at), Renewed::Ended(Some(7)));
+        assert!(returned.try_recv().is_ok());
+        // A renewal that has failed changes nothing.
+        let id = hold(&held, owner);
+        drop(held.renew(id));
+        assert_eq!(held.expire(look(9, id), at(9)), None);
+        assert!(returned.try_recv().is_ok());
     }
 
     #[test]
@@ -259,8 +367,9 @@ mod tests {
             let shard = shard.lock();
             assert_eq!((shard.ended.len(), shard.order.len()), (MAX_ENDED, MAX_ENDED));
         }
-        assert_eq!(held.renew(ids[0], at(1)), Err(None), "the oldest is forgotten");
-        assert_eq!(held.renew(ids[ids.len() - 1], at(1)), Err(Some(7)));
+        let renewed = |id| held.renew(id).map(drop);
+        assert_eq!(renewed(ids[0]), Err(None), "the oldest is forgotten");
+        assert_eq!(renewed(ids[ids.len() - 1]), Err(Some(7)));
         assert_eq!(held.len(), 0);
     }
 }

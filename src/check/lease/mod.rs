@@ -15,6 +15,6 @@ mod token;
 
 pub use end::End;
 pub use ends::Ends;
-pub use held::{GivenBack, HeldLeases, Place, Returned};
+pub use held::{GivenBack, HeldLeases, Look, Place, Renewal, Renewed, Returned};
 pub use seal::{Seal, Sealer, Unsealed};
 pub use token::{Dynamic, LeaseToken, LeasedCharge, MAX_NAME};

@@ -235,8 +235,9 @@ impl Check<'_> {
         let is_part = |key| keys.is_none_or(|keys| keys.contains(&key));
         let in_flight = decision.lease.take_in_flight(is_part);
         let until = engine.clock().now().plus(ttl);
+        let id = random();
         let held = match place.filter(|_| !in_flight.is_empty()) {
-            Some(place) => self.state.hold(engine, in_flight, until, place),
+            Some(place) => self.state.hold(engine, in_flight, id, until, place),
             None => 0,
         };
         let reports = decision.reports.iter().filter(|it| is_of(it, keys));
@@ -247,7 +248,7 @@ impl Check<'_> {
         };
         let issued = engine.clock().wall();
         let token = LeaseToken {
-            id: random(),
+            id,
             issued,
             expires: issued.plus(ttl),
             taken,

@@ -16,7 +16,7 @@ use super::problem::{Problem, json};
 use super::question::{LeaseCall, LeasesCall, MAX_CHECKS, Parts, parts, ttl};
 use super::reply::{Answered, LeaseDone, LeaseReply, Replies};
 use super::state::ApiState;
-use crate::check::lease::{End, GivenBack, LeaseToken, LeasedCharge, Unsealed};
+use crate::check::lease::{End, GivenBack, LeaseToken, LeasedCharge, Renewal, Renewed, Unsealed};
 use crate::snapshot::Snapshot;
 
 /// How far the clocks of nodes may be apart: the mark of a lease lasts longer by this.
@@ -316,15 +316,8 @@ impl Ending<'_> {
         }
         // What can fail comes before the first mark: a lease with a mark has a replacement.
         let seal = self.state.seal(self.asking.gateway)?;
-        if token.held != 0 {
-            let engine = self.asking.gateway.engine();
-            let until = engine.clock().now().plus(ttl);
-            let renewed = self.state.shared.held.renew(token.held, until);
-            renewed.map_err(|end| match end {
-                Some(_) => settled(),
-                None => Problem::gone("the lease was given back"),
-            })?;
-        }
+        let renewal = self.begin_renewal(&token)?;
+        let now = self.asking.gateway.engine().clock().now();
         for charge in charges {
             let mark = mark(&token, End::Renewed(end_ms))?;
             let unchanged = charge.leased.charged.cost;
@@ -333,13 +326,43 @@ impl Ending<'_> {
                 end_ms = End::renewed_ms(value).ok_or_else(settled)?;
             }
         }
+        let ids = [token.id, token.next_id()];
         token.id = token.next_id();
         token.expires = token.issued.plus(Span::from_millis(end_ms));
+        let lasts = token.expires.since(wall);
+        if let Some(renewal) = renewal {
+            // The mark says which renewal was the first. Without one, the last renewal counts.
+            let is_marked = !charges.is_empty();
+            let old = if is_marked { &ids[..1] } else { &ids[..] };
+            let renewed = renewal.replace(old, token.id, now.plus(lasts));
+            self.renewed(renewed, is_marked)?;
+        }
         Ok(LeaseDone {
             actual: None,
             lease: Some(seal.seal(&token)),
-            expires_in_ms: Some(token.expires.since(wall).as_millis_ceil()),
+            expires_in_ms: Some(lasts.as_millis_ceil()),
         })
+    }
+
+    /// Begins to renew the units in flight that the lease holds, if it holds any. What fails before
+    /// the end of the renewal leaves them as they are.
+    fn begin_renewal(&self, token: &LeaseToken) -> Result<Option<Renewal<'_>>, Problem> {
+        if token.held == 0 {
+            return Ok(None);
+        }
+        self.state.shared.held.renew(token.held).map(Some).map_err(given_back)
+    }
+
+    /// A lease with a mark has a replacement, so it is renewed in any case.
+    fn renewed(&self, renewed: Renewed, is_marked: bool) -> Result<(), Problem> {
+        match renewed {
+            Renewed::Planned => {}
+            Renewed::Earlier(look) => self.state.look(look),
+            Renewed::Superseded | Renewed::Ended(_) if is_marked => {}
+            Renewed::Superseded => return Err(replaced()),
+            Renewed::Ended(end) => return Err(given_back(end)),
+        }
+        Ok(())
     }
 
     async fn set(
@@ -374,10 +397,23 @@ fn check_same(found: u32, end: End) -> Result<(), Problem> {
     if found == end.value() {
         return Ok(());
     }
-    Err(Problem::conflict(match End::renewed_ms(found) {
-        Some(_) => "the lease was renewed: use the one that replaces it",
-        None => "the lease was settled with another cost",
-    }))
+    Err(match End::renewed_ms(found) {
+        Some(_) => replaced(),
+        None => Problem::conflict("the lease was settled with another cost"),
+    })
+}
+
+fn replaced() -> Problem {
+    Problem::conflict("the lease was renewed: use the one that replaces it")
+}
+
+/// The units in flight of the lease are not held any more. `end` is how it has ended, if that is
+/// known.
+fn given_back(end: Option<u32>) -> Problem {
+    match end {
+        Some(_) => settled(),
+        None => Problem::gone("the lease was given back"),
+    }
 }
 
 fn settled() -> Problem {

@@ -13,7 +13,7 @@ use tollgate_core::time::Timestamp;
 
 use super::idempotency::Answers;
 use super::problem::Problem;
-use crate::check::lease::{Ends, HeldLeases, Place, Returned, Seal, Sealer};
+use crate::check::lease::{Ends, HeldLeases, Look, Place, Returned, Seal, Sealer};
 use crate::engine::Engine;
 use crate::gateway::{CurrentGateway, Gateway};
 
@@ -50,7 +50,7 @@ pub struct ApiState {
     pub sealer: Sealer,
     /// The number of this worker in the table of leases.
     owner: usize,
-    /// The leases that this worker has given, by the time at which they may have ended.
+    /// The leases that this worker has given or renewed, by the time at which they may have ended.
     ends: RefCell<Ends>,
 }
 
@@ -98,24 +98,33 @@ impl ApiState {
         seal.ok_or_else(|| Problem::unavailable("the system has no random numbers for a lease"))
     }
 
-    /// Holds a lease of this worker until it ends, and returns its number.
-    pub fn hold(&self, engine: &Engine, lease: Lease, expires: Timestamp, place: Place<'_>) -> u64 {
+    /// Holds units of this worker for the lease `holder` until it ends, and returns their number.
+    pub fn hold(
+        &self,
+        engine: &Engine,
+        lease: Lease,
+        holder: u128,
+        expires: Timestamp,
+        place: Place<'_>,
+    ) -> u64 {
         engine.hold(&lease);
-        let id = place.hold(self.owner, lease, expires);
-        self.ends.borrow_mut().add(expires, id, &self.shared.held);
+        let id = place.hold(self.owner, lease, holder, expires);
+        self.look(Look { at: expires, id });
         id
     }
 
-    /// Gives back the units of leases that have ended.
+    /// This worker looks then whether the lease has ended.
+    pub fn look(&self, look: Look) {
+        self.ends.borrow_mut().add(look, &self.shared.held);
+    }
+
+    /// Takes out leases that have ended. Their owners give back the units.
     fn sweep(&self, engine: &Engine) {
         let now = engine.clock().now();
         let mut ends = self.ends.borrow_mut();
-        while let Some(id) = ends.next_until(now) {
-            match self.shared.held.expire(id, now) {
-                Ok(lease) => engine.give_back(&lease),
-                // It was renewed.
-                Err(Some(later)) => ends.add(later, id, &self.shared.held),
-                Err(None) => {}
+        while let Some(look) = ends.next_until(now) {
+            if let Some(later) = self.shared.held.expire(look, now) {
+                ends.add(later, &self.shared.held);
             }
         }
     }
