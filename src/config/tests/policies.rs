@@ -90,7 +90,7 @@ fn costs_and_outcomes_are_as_they_were_written() {
     assert_eq!(queue.cost, Cost::Fixed(4));
     assert!(matches!(running.algorithm, Algorithm::Concurrency(_)));
     assert_eq!((running.algorithm.limit(), running.mode), (20, Mode::Shadow));
-    let cost = Cost::Field { name: "x-cost".parse().unwrap(), default: 2, max: 10 };
+    let cost = Cost::Field { name: "x-cost".parse().unwrap(), default: 2, max: Some(10) };
     assert_eq!(running.cost, cost);
     let kibibyte = NonZeroU64::new(1024).unwrap();
     assert_eq!(uploads.cost, Cost::Body { unit_bytes: kibibyte });
@@ -127,14 +127,13 @@ fn a_cost_is_settled_by_what_is_written() {
 }
 
 #[test]
-fn a_cost_by_header_is_one_by_default_and_at_most_what_is_admitted_at_once() {
+fn a_cost_by_header_is_one_by_default_and_at_most_the_limit_of_the_client() {
     let cost = |fields: &str| match &policy(fields).cost {
         Cost::Field { default, max, .. } => (*default, *max),
         other => panic!("{other:?}"),
     };
-    assert_eq!(cost("limit: 100/s, cost: { header: x-cost }"), (1, 100));
-    let bucket = "limit: 100/s, algorithm: token_bucket, burst: 20, cost: { header: x-cost }";
-    assert_eq!(cost(bucket), (1, 20));
+    assert_eq!(cost("limit: 100/s, cost: { header: x-cost }"), (1, None));
+    assert_eq!(cost("limit: 100/s, cost: { header: x-cost, max: 7 }"), (1, Some(7)));
 }
 
 #[test]

@@ -3,22 +3,30 @@
 use serde_json::json;
 
 use super::{AdminClient, OPERATE, READ};
+use crate::support::redis::{Options, Redis};
 use crate::support::{Gateway, Response, eventually};
 
 const KEYS: &str = "keys-0123456789abcdef0";
 const ID: &str = "7f2m9qd0v3xk";
 const JSON: &str = "Content-Type: application/json";
 
+/// The policy of most tests.
+const EACH: &str = "key: api_key, limit: 100/day";
+
 fn gateway(directory: &tempfile::TempDir) -> Gateway {
-    gateway_with(directory, "key: api_key, limit: 100/day")
+    gateway_with(directory, EACH)
 }
 
 /// The same with another policy.
 fn gateway_with(directory: &tempfile::TempDir, policy: &str) -> Gateway {
+    start(&format!("keys: {{ path: {:?} }}", directory.path().join("keys.redb")), policy)
+}
+
+fn start(store: &str, policy: &str) -> Gateway {
     Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
-         store: {{ keys: {{ path: {:?} }} }}\n\
-         client: {{ failures: 100000/minute, keys: {{ prefix: acme }} }}\n\
+         store: {{ {store} }}\n\
+         client: {{ failures: 100000/minute, keys: {{ prefix: acme, foreign: true }} }}\n\
          policies: {{ each: {{ {policy} }} }}\n\
          routes: [{{ path: \"/*\", auth: [api_key], policies: [each], respond: {{ body: ok }} }}]\n\
          admin: {{ address: \"127.0.0.1:0\", tokens: [\
@@ -109,6 +117,110 @@ fn a_token_for_a_team_sees_and_changes_its_keys_only() {
     assert_eq!(reader.get(&foreign).status, 200);
     assert_eq!(reader.send("DELETE", &foreign, &["If-Match: *"], "").status, 403);
     assert_eq!(reader.send("POST", "/v1/keys", &[JSON], "{}").status, 403);
+}
+
+/// The last entry of the audit log of this call.
+fn audited(client: &AdminClient, call: &str) -> serde_json::Value {
+    let entries = client.get("/v1/audit").json();
+    let entries = entries["items"].as_array().expect("a list");
+    entries.iter().find(|it| it["call"] == call).expect("the call is recorded").clone()
+}
+
+/// The text of the key was lost, and the audit log did not name the key.
+#[test]
+fn a_key_that_other_nodes_are_not_told_of_is_shown_and_every_change_is_recorded() {
+    let redis = Redis::start(Options::default());
+    let gateway = start(&format!("redis: {{ url: \"{}\", timeout: 2s }}", redis.url()), EACH);
+    let client = AdminClient::new(&gateway, OPERATE);
+    redis.cli(&["DEL", "tollgate:meta:keys"]);
+    redis.cli(&["SET", "tollgate:meta:keys", "of another kind"]);
+
+    let made = client.send("POST", "/v1/keys", &[JSON], &json!({ "first": true }).to_string());
+    assert_eq!(made.status, 201, "{made:?}");
+    let warning = made.json()["warning"].as_str().expect("a warning").to_owned();
+    assert!(warning.contains("within a minute"), "{warning}");
+    let id = made.json()["id"].as_str().expect("the id").to_owned();
+    let created = audited(&client, "POST /v1/keys");
+    assert_eq!((&created["key_id"], &created["status"]), (&json!(id), &json!(201)));
+
+    let path = format!("/v1/keys/{id}");
+    let rotation = json!({ "overlap": "0s" }).to_string();
+    let rotated = client.send("POST", &format!("{path}/rotate"), &[JSON], &rotation);
+    assert_eq!(rotated.status, 201, "{rotated:?}");
+    assert!(rotated.json()["warning"].is_string(), "{rotated:?}");
+    let text = rotated.json()["key"].as_str().expect("the text").to_owned();
+    eventually("the new secret holds", || status(&gateway, &text) == 200);
+    assert_eq!(audited(&client, "POST /v1/keys/{id}/rotate")["key_id"], json!(id));
+
+    let import = json!({ "keys": [{ "key": "an-old-key-of-another-program" }] }).to_string();
+    let imported = client.send("POST", "/v1/keys/import", &[JSON], &import);
+    assert_eq!(imported.status, 200, "{imported:?}");
+    assert!(imported.json()["warning"].is_string(), "{imported:?}");
+
+    let off = json!({ "disabled": true }).to_string();
+    let changed = client.send("PATCH", &path, &[JSON, "If-Match: *"], &off);
+    assert_eq!(changed.status, 503, "{changed:?}");
+    let changed = audited(&client, "PATCH /v1/keys/{id}");
+    assert_eq!((&changed["key_id"], &changed["status"]), (&json!(id), &json!(503)));
+    assert_eq!(changed["before"]["disabled"], json!(false));
+    assert_eq!(changed["after"]["disabled"], json!(true));
+    assert_eq!(client.send("DELETE", &path, &[], "").status, 503);
+    let revoked = audited(&client, "DELETE /v1/keys/{id}");
+    assert_eq!(revoked["after"]["state"], json!("revoked"));
+    let plan = json!({ "plan": "pro" }).to_string();
+    let set = client.send("PUT", "/v1/teams/acme", &[JSON, "If-None-Match: *"], &plan);
+    assert_eq!(set.status, 503, "{set:?}");
+    assert_eq!(audited(&client, "PUT /v1/teams/{name}")["after"]["plan"], json!("pro"));
+}
+
+/// A call that fails named no key in the audit log.
+#[test]
+fn a_failed_call_is_recorded_with_the_id_of_its_key_and_never_with_a_text() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let gateway = gateway(&directory);
+    let client = AdminClient::new(&gateway, OPERATE);
+    let made = client.send("POST", "/v1/keys", &[JSON], &json!({ "first": true }).to_string());
+    let text = made.json()["key"].as_str().expect("the text").to_owned();
+    assert_eq!(client.send("DELETE", &format!("/v1/keys/{text}"), &[], "").status, 404);
+    let unnamed = audited(&client, "DELETE /v1/keys/{id}");
+    assert!(unnamed["key_id"].is_null(), "{unnamed}");
+    assert_eq!(client.send("DELETE", &format!("/v1/keys/{ID}"), &[], "").status, 404);
+    let named = audited(&client, "DELETE /v1/keys/{id}");
+    assert_eq!((&named["key_id"], &named["status"]), (&json!(ID), &json!(404)));
+    assert!(!client.get("/v1/audit").text().contains(&text[..40]));
+}
+
+/// A key whose import was interrupted was `present` for ever.
+#[test]
+fn an_import_that_was_interrupted_is_completed_by_the_next_one() {
+    let redis = Redis::start(Options::default());
+    let gateway = start(&format!("redis: {{ url: \"{}\", timeout: 2s }}", redis.url()), EACH);
+    let client = AdminClient::new(&gateway, OPERATE);
+    let text = "an-old-key-of-another-program";
+    let import = |id: Option<&str>| {
+        let key = match id {
+            Some(id) => json!({ "key": text, "id": id }),
+            None => json!({ "key": text }),
+        };
+        let body = json!({ "keys": [key] }).to_string();
+        client.send("POST", "/v1/keys/import", &[JSON], &body)
+    };
+    let early = import(None);
+    assert_eq!(early.status, 503, "there is no sign of keys: {early:?}");
+    let first = client.send("POST", "/v1/keys", &[JSON], &json!({ "first": true }).to_string());
+    assert_eq!(first.status, 201, "{first:?}");
+    let imported = import(None).json();
+    let id = imported["stored"][0].as_str().expect("it was not stored before").to_owned();
+    eventually("the key holds", || status(&gateway, text) == 200);
+    // The process ends between the entry of the digest and the record.
+    let names = redis.cli(&["--scan", "--pattern", &format!("tollgate:k:*:{id}")]);
+    assert_eq!(redis.cli(&["DEL", names.trim()]).trim(), "1", "{names}");
+    let other = import(Some(ID)).json();
+    assert!(other["refused"][0].as_str().is_some_and(|why| why.contains(&id)), "{other}");
+    assert_eq!(import(None).json()["stored"], json!([id]));
+    assert_eq!(import(None).json()["present"], json!([id]));
+    let find = json!({ "key": text }).to_string();
+    assert_eq!(client.send("POST", "/v1/keys/find", &[JSON], &find).json()["id"], json!(id));
 }
 
 fn request(gateway: &Gateway, key: &str) -> Response {

@@ -317,6 +317,8 @@ fn a_limit_in_the_question_that_does_not_fit_is_a_mistake() {
     }
     assert_eq!(end("day", 7, 4).0, "0");
     assert_eq!(end("log", 7, 2).0, "0");
+}
+
 /// No part of the directory can be used then, but all of it is watched as before.
 #[test]
 fn a_nested_file_that_cannot_be_read_is_noticed_when_it_is_corrected() {

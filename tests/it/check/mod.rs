@@ -7,6 +7,7 @@ mod authorization;
 mod credentials;
 mod domains;
 mod grpc;
+mod joined;
 mod leases;
 mod settle;
 mod store;

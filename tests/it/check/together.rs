@@ -1,130 +1,190 @@
-//! `/v1/check` with `together`, and with estimates: which limit decides.
+//! Descriptors of Envoy's rate limit service that are judged together: all are counted, or none.
 
-use serde_json::{Value, json};
+use std::net::SocketAddr;
 
-use super::api::Caller;
+use tempfile::TempDir;
+
+use super::grpc::{Answer, Descriptor, Limit, ask, descriptor};
 use crate::support::Gateway;
 
-/// A gateway with plans, and with an elastic policy whose upstream is idle.
-fn gateway() -> Gateway {
-    Gateway::start(
-        "listeners: [{ address: \"127.0.0.1:0\" }]\n\
-         check: { http: { address: \"127.0.0.1:0\", \
-           tokens: [{ token: 0123456789abcdef, dynamic: true }] } }\n\
-         upstreams: { idle: { endpoints: [\"http://127.0.0.1:1\"], max_in_flight: 10 } }\n\
-         policies:\n  \
-           planned: { key: \"header:x-client\", limit: 1000/day, algorithm: fixed_window, \
-             plans: { from: \"header:x-plan\", limits: { big: 5000/day, small: 10/day } } }\n  \
-           elastic: { key: \"header:x-client\", limit: 3/day, algorithm: fixed_window, \
-             elastic: { limit: 100/day, when: { upstream_in_flight_below: 50% } } }\n  \
-           plain: { key: \"header:x-client\", limit: 100/day, algorithm: fixed_window }\n\
-         routes:\n\
-         - { name: plain, path: /plain, policies: [plain], upstream: idle }\n\
-         - { name: elastic, path: /elastic, policies: [elastic], upstream: idle }\n",
-    )
+const OK: i32 = 1;
+const OVER: i32 = 2;
+/// The number of `DAY` in the protocol.
+const DAY: i32 = 4;
+
+/// A gateway that judges the domain `d` of this file by these words of `envoy`, beside those that
+/// judge all descriptors together.
+fn by_file(rules: &str, words: &str) -> (Gateway, SocketAddr, TempDir) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = format!("domain: d\ndescriptors:\n{rules}");
+    std::fs::write(directory.path().join("d.yaml"), file).expect("a file");
+    let gateway = Gateway::start(&format!(
+        "check: {{ grpc: {{ address: \"127.0.0.1:0\", envoy_config: {:?}, \
+           envoy: {{ counting: together{words} }} }} }}\n",
+        directory.path()
+    ));
+    let address = gateway.address();
+    (gateway, address, directory)
 }
 
-fn together(caller: &mut Caller, checks: &[Value]) -> (u16, Value) {
-    caller.call("/v1/check", &json!({ "together": true, "checks": checks }))
+/// A rule with a limit a day, and with further words.
+fn rule(key: &str, requests: u32, words: &str) -> String {
+    let rate = format!("rate_limit: {{ unit: day, requests_per_unit: {requests} }}");
+    format!("  - {{ key: {key}, {rate}{words} }}\n")
 }
 
-fn request(client: &str, plan: &str) -> Value {
-    let headers = json!({ "x-client": client, "x-plan": plan });
-    json!({ "host": "a", "path": "/", "ip": "192.0.2.7", "headers": headers })
+/// A gateway with the policies `tokens` of 5 and `small` of 2 a day, and a domain `edge` of theirs.
+/// `report` always counts on the counters of `tokens`.
+fn by_policies() -> (Gateway, SocketAddr) {
+    let key = "key: { \"header:x-tenant\": tenant }";
+    let gateway = Gateway::start(&format!(
+        "policies:\n  \
+           tokens: {{ key: \"header:x-tenant\", limit: 5/day, algorithm: fixed_window }}\n  \
+           small: {{ key: \"header:x-tenant\", limit: 2/day, algorithm: fixed_window }}\n\
+         check:\n  grpc:\n    address: \"127.0.0.1:0\"\n    domains:\n      edge:\n        \
+           - {{ match: [report, tenant], policy: tokens, {key}, count: always }}\n        \
+           - {{ match: [ask, tenant], policy: tokens, {key} }}\n        \
+           - {{ match: [small, tenant], policy: small, {key} }}\n"
+    ));
+    let address = gateway.address();
+    (gateway, address)
 }
 
-/// The limit of the first question once decided on all of them.
-#[test]
-fn questions_with_one_counter_have_one_limit() {
-    let gateway = gateway();
-    let mut caller = Caller::of(&gateway);
-    let stated = |limit| json!({ "name": "a", "limit": limit, "key": "k", "cost": 50 });
-    let planned = |plan| json!({ "policy": "planned", "request": request("ann", plan), "cost": 3 });
-    for checks in [
-        [stated("100/m"), stated("10/m")],
-        [planned("big"), planned("small")],
-        [planned("small"), planned("")],
-        [planned("big"), json!({ "policy": "planned", "key": "ann" })],
-    ] {
-        let (status, problem) = together(&mut caller, &checks);
-        assert_eq!((status, &problem["pointer"]), (400, &json!("/checks/1")), "{problem}");
-    }
-    for checks in [
-        [stated("100/m"), stated("100/m")],
-        [planned("small"), planned("small")],
-        [planned(""), json!({ "policy": "planned", "key": "bob" })],
-    ] {
-        let (status, answers) = together(&mut caller, &checks);
-        assert_eq!((status, &answers["answers"][1]["admitted"]), (200, &json!(true)), "{answers}");
-    }
-    assert_eq!(caller.check(&stated("100/m"))["admitted"], false, "both were counted");
-    assert_eq!(caller.remaining("planned", "ann"), 1000 - 9);
+/// So many hits of a tenant by a rule of [`by_policies`].
+fn hits(rule: &str, tenant: &str, hits: u64) -> Descriptor {
+    descriptor(&[(rule, ""), ("tenant", tenant)], Some(hits))
 }
 
-/// The upstream of the first question once decided about all of them.
-#[test]
-fn an_elastic_limit_needs_room_at_its_own_upstream() {
-    let gateway = gateway();
-    let mut caller = Caller::of(&gateway);
-    let alone = json!({ "policy": "elastic", "key": "ann" });
-    let admitted = [(); 4].map(|()| caller.check(&alone)["admitted"] == true);
-    assert_eq!(admitted, [true, true, true, false]);
-    let of_route = |route, client| json!({ "route": route, "request": request(client, "") });
-    let plain = json!({ "policy": "plain", "key": "ann" });
-    for (checks, is_admitted) in [
-        ([of_route("plain", "bob"), alone.clone()], false),
-        ([alone.clone(), of_route("plain", "bob")], false),
-        ([of_route("elastic", "bob"), alone.clone()], false),
-        ([of_route("elastic", "ann"), plain.clone()], true),
-        ([plain, of_route("elastic", "ann")], true),
-        ([of_route("elastic", "ann"), of_route("elastic", "bob")], true),
-    ] {
-        let (_, answers) = together(&mut caller, &checks);
-        let answers = &answers["answers"];
-        assert_eq!(answers[0]["admitted"], is_admitted, "{checks:?}: {answers}");
-    }
+/// The code of each descriptor, and what remains after it.
+fn told(answer: &Answer) -> Vec<(i32, u32)> {
+    answer.statuses.iter().map(|it| (it.code, it.remaining)).collect()
 }
 
-/// The policy's own limit was once charged, whatever limit the client has.
-#[test]
-fn at_most_the_limit_of_the_client_is_charged_for_an_estimate() {
-    let gateway = gateway();
-    let mut caller = Caller::of(&gateway);
-    for (plan, cost, limit, remaining) in
-        [("small", 5000, 10, 0), ("big", 4000, 5000, 1000), ("", 5000, 1000, 0)]
-    {
-        let client = format!("of{plan}");
-        let question = json!({
-            "policy": "planned", "request": request(&client, plan), "cost": cost, "estimate": true,
-        });
-        let answer = caller.check(&question);
-        let found = ["admitted", "limit", "remaining"].map(|name| answer[name].clone());
-        assert_eq!(found, [json!(true), json!(limit), json!(remaining)], "{answer}");
-    }
-    let question = json!({ "policy": "planned", "key": "cy", "cost": 1001 });
-    assert_eq!(caller.check(&question)["retry_after_ms"], Value::Null);
-}
-
-/// All elements of a list were once read before they were counted: 220 MB for a body of 1 MiB.
-#[test]
-fn a_list_that_is_too_long_takes_little_memory() {
-    const MOST_KIB: usize = 48 * 1024;
-    let gateway = gateway();
-    let mut caller = Caller::of(&gateway);
-    let list = |name: &str, element: &str, count: usize| {
-        format!("{{\"{name}\":[{}]}}", vec![element; count].join(","))
+/// The code of several requests with one hit for each of these keys, and what remains for the
+/// first key after each request.
+fn in_turn(address: SocketAddr, keys: &[&str], times: usize) -> Vec<(i32, u32)> {
+    let hit = || {
+        let hits = keys.iter().map(|key| descriptor(&[(key, "v")], None)).collect();
+        let answer = ask(address, "d", hits);
+        (answer.code, answer.statuses[0].remaining)
     };
-    let nested = list("checks", "{}", 1000);
-    let before = gateway.peak_kib();
-    for (path, body, pointer) in [
-        ("check", list("checks", "{}", 340_000), "/checks"),
-        ("check", list("checks", &nested, 300), "/checks/0/checks"),
-        ("check", list("policies", "\"\"", 340_000), "/policies"),
-        ("settle", list("leases", "{}", 340_000), "/leases"),
-    ] {
-        let (status, problem) = caller.send(&format!("/v1/{path}"), &body, &[]);
-        assert_eq!((status, &problem["pointer"]), (400, &json!(pointer)), "{problem}");
+    (0..times).map(|_| hit()).collect()
+}
+
+/// Regression: the charge of a rule in shadow mode was binding. Once it was over its limit, nothing
+/// was counted any more, and each request passed.
+#[test]
+fn a_shadow_over_its_limit_does_not_stop_the_other_limits() {
+    let rules = rule("user", 5, "") + &rule("path", 2, ", shadow_mode: true");
+    let (_gateway, address, _directory) = by_file(&rules, "");
+    let expected = [(OK, 4), (OK, 3), (OK, 2), (OK, 1), (OK, 0), (OVER, 0), (OVER, 0)];
+    assert_eq!(in_turn(address, &["user", "path"], 7), expected);
+}
+
+/// Regression: the same happened to all limits of a service in shadow mode, which only counts.
+#[test]
+fn a_service_in_shadow_mode_counts_each_limit() {
+    let rules = rule("user", 5, "") + &rule("path", 2, "");
+    let (_gateway, address, _directory) = by_file(&rules, ", shadow: true");
+    let expected = [(OK, 4), (OK, 3), (OK, 2), (OK, 1), (OK, 0), (OK, 0)];
+    assert_eq!(in_turn(address, &["user", "path"], 6), expected);
+}
+
+/// Regression: a rule in quota mode that was over its limit stopped the others in quota mode, so
+/// that they were never over theirs, and each request passed.
+#[test]
+fn limits_in_quota_mode_refuse_if_all_of_them_are_exceeded() {
+    let quota = |key, requests| rule(key, requests, ", quota_mode: true");
+    let rules = quota("small", 2) + &quota("large", 4) + &rule("user", 9, "");
+    let (_gateway, address, _directory) = by_file(&rules, "");
+    let codes = in_turn(address, &["large", "small"], 6);
+    assert_eq!(codes, [(OK, 3), (OK, 2), (OK, 1), (OK, 0), (OVER, 0), (OVER, 0)]);
+    // What they refuse is not counted under other limits.
+    assert_eq!(in_turn(address, &["user", "large", "small"], 2), [(OVER, 9), (OVER, 9)]);
+    assert_eq!(in_turn(address, &["user"], 1), [(OK, 8)]);
+    // What another limit refuses is not counted under theirs.
+    let rules = rule("user", 1, "") + &quota("share", 9);
+    let (_gateway, address, _directory) = by_file(&rules, "");
+    assert_eq!(in_turn(address, &["user", "share"], 3), [(OK, 0), (OVER, 0), (OVER, 0)]);
+    assert_eq!(in_turn(address, &["share"], 1), [(OK, 7)]);
+}
+
+/// Regression: a limit of 0 has no counter. The request was over it, and the other descriptors
+/// were counted all the same.
+#[test]
+fn a_limit_of_0_leaves_the_other_descriptors_uncounted() {
+    let zero = |words: &str| rule("none", 0, words);
+    let (_gateway, address, _directory) = by_file(&(rule("user", 5, "") + &zero("")), "");
+    let codes = in_turn(address, &["user", "none"], 6).into_iter().map(|it| it.0);
+    assert_eq!(codes.collect::<Vec<_>>(), [OVER; 6]);
+    assert_eq!(in_turn(address, &["user"], 1), [(OK, 4)]);
+    // A limit of 0 in shadow mode refuses nothing, so all are counted.
+    let rules = rule("user", 5, "") + &zero(", shadow_mode: true");
+    let (_gateway, address, _directory) = by_file(&rules, "");
+    assert_eq!(in_turn(address, &["user", "none"], 2), [(OK, 4), (OK, 3)]);
+
+    let (_gateway, address) = by_policies();
+    let mut none = hits("small", "a", 1);
+    none.limit = Some(Limit { requests: 0, unit: DAY });
+    for _ in 0..6 {
+        assert_eq!(ask(address, "edge", vec![hits("ask", "a", 1), none.clone()]).code, OVER);
     }
-    let grown = gateway.peak_kib() - before;
-    assert!(grown < MOST_KIB, "{grown} KiB more");
+    assert_eq!(told(&ask(address, "edge", vec![hits("ask", "a", 1)])), [(OK, 4)]);
+}
+
+/// Regression: the rule without `count: always` joined the charge of the other one, and was counted
+/// though the request was over a limit.
+#[test]
+fn a_refused_request_is_counted_only_where_it_must_be() {
+    let (_gateway, address) = by_policies();
+    let report = |tenant| hits("report", tenant, 1);
+    let ask_one = |tenant| hits("ask", tenant, 1);
+    let refused = |tenant| hits("small", tenant, 3);
+    let left = |tenant| told(&ask(address, "edge", vec![hits("report", tenant, 0)]));
+    for (tenant, descriptors) in [
+        ("a", vec![report("a"), ask_one("a"), refused("a")]),
+        ("b", vec![ask_one("b"), report("b"), refused("b")]),
+    ] {
+        assert_eq!(ask(address, "edge", descriptors).code, OVER);
+        assert_eq!(left(tenant), [(OK, 4)], "the report alone counts");
+    }
+    for (tenant, descriptors) in
+        [("c", vec![report("c"), ask_one("c")]), ("d", vec![ask_one("d"), report("d")])]
+    {
+        assert_eq!(ask(address, "edge", descriptors).code, OK);
+        assert_eq!(left(tenant), [(OK, 3)]);
+    }
+}
+
+/// Regression: a rule without `count: always` was within its limit for each question with 0 hits,
+/// also where reports had counted more than the limit.
+#[test]
+fn a_question_of_0_hits_is_over_a_limit_that_is_exceeded() {
+    let (_gateway, address) = by_policies();
+    assert_eq!(ask(address, "edge", vec![hits("report", "a", 5)]).code, OK);
+    assert_eq!(told(&ask(address, "edge", vec![hits("ask", "a", 0)])), [(OK, 0)]);
+    assert_eq!(ask(address, "edge", vec![hits("report", "a", 2)]).code, OVER);
+    assert_eq!(told(&ask(address, "edge", vec![hits("ask", "a", 0)])), [(OVER, 0)]);
+    // The other descriptors of the request are not counted.
+    let both = vec![hits("small", "a", 1), hits("ask", "a", 0)];
+    assert_eq!(ask(address, "edge", both).code, OVER);
+    assert_eq!(told(&ask(address, "edge", vec![hits("small", "a", 1)])), [(OK, 1)]);
+}
+
+/// Regression: `retry-after` named the end of the window, though waiting never helps.
+#[test]
+fn hits_that_never_fit_are_told_no_wait() {
+    let rules = rule("user", 5, "") + &rule("none", 0, "");
+    let (_gateway, address, _directory) = by_file(&rules, "");
+    let one = |key, hits| ask(address, "d", vec![descriptor(&[(key, "v")], Some(hits))]);
+    for answer in [one("user", 6), one("none", 1)] {
+        assert_eq!((answer.code, answer.field("retry-after")), (OVER, None), "{answer:?}");
+    }
+    assert_eq!(one("user", 5).code, OK);
+    assert!(one("user", 1).field("retry-after").is_some());
+    let (_gateway, address) = by_policies();
+    for rule in ["ask", "report"] {
+        let answer = ask(address, "edge", vec![hits(rule, "a", 6)]);
+        assert_eq!((answer.code, answer.field("retry-after")), (OVER, None), "{answer:?}");
+    }
 }

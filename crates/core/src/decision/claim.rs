@@ -37,8 +37,9 @@ pub(super) struct Claim<P> {
     pub(super) ignores_limit: bool,
     /// The units that the request costs.
     pub(super) cost: u64,
-    /// Whether they are an estimate, of which at most the limit is charged.
-    pub(super) is_estimate: bool,
+    /// Whether at most the limit of the client is charged of them: they are an estimate, or a number
+    /// without a bound that the request names.
+    pub(super) is_capped: bool,
     /// What the request is expected to use, if that determines the cost.
     pub(super) estimate: Option<Box<Estimate>>,
 }
@@ -53,7 +54,7 @@ impl<P> Claim<P> {
             instead: None,
             ignores_limit: false,
             cost,
-            is_estimate: false,
+            is_capped: false,
             estimate: None,
         }
     }
@@ -87,16 +88,15 @@ impl<'r> Claim<&'r Arc<Policy>> {
             Some(estimate) => policy.cost.reserved(estimate),
             None => subject.cost(policy),
         };
-        let is_estimate = estimate.is_some();
-        let claim =
-            Self { policy, key, limit, instead, ignores_limit, cost, is_estimate, estimate };
+        let is_capped = estimate.is_some() || subject.has_unbounded_cost(policy);
+        let claim = Self { policy, key, limit, instead, ignores_limit, cost, is_capped, estimate };
         if claim.is_unpriced() { Err(Uncountable::Model) } else { Ok(Some(claim)) }
     }
 
     pub(super) fn into_owned(self) -> Claim<Arc<Policy>> {
-        let Self { policy, key, limit, instead, ignores_limit, cost, is_estimate, estimate } = self;
+        let Self { policy, key, limit, instead, ignores_limit, cost, is_capped, estimate } = self;
         let policy = Arc::clone(policy);
-        Claim { policy, key, limit, instead, ignores_limit, cost, is_estimate, estimate }
+        Claim { policy, key, limit, instead, ignores_limit, cost, is_capped, estimate }
     }
 }
 
@@ -131,7 +131,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
     /// The units that are charged. An estimate is at most the limit of the client, because a cost
     /// above the limit would be refused for ever.
     fn cost(&self) -> u64 {
-        match self.is_estimate {
+        match self.is_capped {
             true => self.cost.min(self.algorithm().capacity().max(1)),
             false => self.cost,
         }
@@ -149,8 +149,12 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         is_one && self.limit == other.limit && self.instead == other.instead
     }
 
-    fn own(&self) -> Limit<'_> {
-        self.policy().limit(self.limit)
+    /// The limit that holds for the client.
+    fn holds(&self) -> Limit<'_> {
+        match self.instead.as_deref() {
+            Some(instead) => instead.limit(),
+            None => self.policy().limit(self.limit),
+        }
     }
 
     /// The limit that responses name.

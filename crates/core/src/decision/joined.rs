@@ -38,7 +38,7 @@ impl<'r> Claims<&'r Arc<Policy>> {
             }
             own.cost = own.cost.saturating_add(claim.cost).min(MAX_LIMIT + 1);
             // Units that are known are charged in full.
-            own.is_estimate &= claim.is_estimate;
+            own.is_capped &= claim.is_capped;
         }
         Ok(())
     }
@@ -49,14 +49,14 @@ impl<P: Borrow<Arc<Policy>>> Claims<P> {
     pub fn costing(self, units: u64) -> Self {
         self.each(|claim| {
             claim.cost = units.min(MAX_LIMIT + 1);
-            claim.is_estimate = false;
+            claim.is_capped = false;
             claim.estimate = None;
         })
     }
 
     /// The same claims with their costs as estimates: at most the limit of the client is charged.
     pub fn as_estimates(self) -> Self {
-        self.each(|claim| claim.is_estimate = true)
+        self.each(|claim| claim.is_capped = true)
     }
 
     /// The same claims, which cost at least one unit each.

@@ -14,7 +14,7 @@ impl Subject<'_, '_> {
         match &policy.cost {
             Cost::Fixed(units) => *units,
             Cost::Field { name, default, max } => {
-                self.declared(name).map_or(*default, |units| units.min(*max))
+                self.declared(name).map_or(*default, |units| units.min(max.unwrap_or(u64::MAX)))
             }
             Cost::Body { unit_bytes } => self.content_length().map_or(1, |bytes| {
                 // A body of unknown length, or no body, costs one unit.
@@ -26,6 +26,15 @@ impl Subject<'_, '_> {
                 // A reservation of 0 units would never be refused, whatever the response costs.
                 None => (*reserve).max(1),
             },
+        }
+    }
+
+    /// Whether at most the limit of the client is charged of the [cost](Self::cost) under `policy`,
+    /// which the request names.
+    pub(crate) fn has_unbounded_cost(&self, policy: &Policy) -> bool {
+        match &policy.cost {
+            Cost::Field { name, max: None, .. } => self.declared(name).is_some(),
+            _ => false,
         }
     }
 

@@ -246,8 +246,9 @@ pub enum Cost {
         name: HeaderName,
         /// The cost if the field is absent, is not a number, or the peer is not trusted.
         default: u64,
-        /// The largest cost that the field can name.
-        max: u64,
+        /// The largest cost that the field can name. None: as many units as the limit of the client
+        /// admits at once.
+        max: Option<u64>,
     },
     /// One unit for each started unit of the request's body. At first the announced length
     /// counts, or one unit if no length is announced. The received length settles the cost.

@@ -15,8 +15,8 @@ use crate::admin::call::Call;
 use crate::admin::problem::{Mistake, Problem};
 use crate::admin::spec::Asked;
 use crate::api_keys::{
-    CreatedKey, Filter, Import, ImportedKey, KeyError, KeyPatch, Keys, MAX_IMPORTED, NewKeyForm,
-    Rotation, Seen, ShownKey, ShownTeam, TeamForm, Unique,
+    CreatedKey, Filter, Import, Imported, ImportedKey, KeyError, KeyPatch, Keys, MAX_IMPORTED,
+    NewKeyForm, Rotation, Seen, ShownTeam, TeamForm, Unique,
 };
 use crate::message::json::First;
 
@@ -117,11 +117,20 @@ struct ImportForm {
 pub async fn import(asked: Asked<'_>) -> Answered {
     let ImportForm { keys: First(imported), weak } = read_json(&asked.body)?;
     let import = Import { keys: imported, weak };
-    let done = keys(&asked)?.import(&import, &asked.call.teams, 0).await.map_err(problem)?;
-    let after = json!({
-        "stored": done.stored, "present": done.present.len(), "refused": done.refused.len(),
-    });
-    Ok(Answer::changed(&done, Change { after, ..Change::default() }))
+    let change = |done: &Imported| {
+        let Imported { stored, present, refused, .. } = done;
+        let after = json!({
+            "stored": stored, "present": present.len(), "refused": refused.len(),
+        });
+        Change { after, ..Change::default() }
+    };
+    match keys(&asked)?.import(&import, &asked.call.teams, 0).await {
+        Ok(done) => Ok(Answer::changed(&done, change(&done))),
+        Err(KeyError::Interrupted { done, error }) => {
+            Err(problem(error.into()).after(change(&done)))
+        }
+        Err(error) => Err(problem(error)),
+    }
 }
 
 pub async fn teams(asked: Asked<'_>) -> Answered {

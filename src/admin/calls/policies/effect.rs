@@ -162,7 +162,7 @@ impl Effect {
                 Mode::Enforce => ModeWord::Enforce,
                 Mode::Shadow => ModeWord::Shadow,
             },
-            cost: cost(&policy.cost),
+            cost: cost(policy),
             missing_key: match policy.missing_key {
                 MissingKey::Ip => MissingKeyWord::Ip,
                 MissingKey::Skip => MissingKeyWord::Skip,
@@ -198,11 +198,12 @@ pub fn limit(policy: &Policy) -> OrUnlimited<Limit> {
     }
 }
 
-fn cost(cost: &policy::Cost) -> Cost {
-    match cost {
+fn cost(policy: &Policy) -> Cost {
+    match &policy.cost {
         policy::Cost::Fixed(units) => Cost::Fixed(*units),
         policy::Cost::Field { name, default, max } => {
-            Cost::Field { header: name.as_str().to_owned(), default: *default, max: *max }
+            let max = max.unwrap_or_else(|| policy.algorithm.capacity());
+            Cost::Field { header: name.as_str().to_owned(), default: *default, max }
         }
         policy::Cost::Body { unit_bytes } => Cost::Body { body_unit_bytes: (*unit_bytes).into() },
         policy::Cost::Calls => Cost::Calls { messages: true },

@@ -32,7 +32,7 @@ pub struct RawCost {
     #[schemars(range(min = 1, max = MAX_LIMIT))]
     default: Field<u64>,
     /// With `header`: the highest cost that the field can give.
-    #[schemars(extend("x-default" = "as many units as the policy admits at once"))]
+    #[schemars(extend("x-default" = "as many units as the limit of the client admits at once"))]
     #[schemars(example = 100)]
     #[schemars(range(min = 1, max = MAX_LIMIT))]
     max: Field<u64>,

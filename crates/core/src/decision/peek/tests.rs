@@ -80,7 +80,7 @@ fn policies() -> impl Strategy<Value = Policy> {
                     false => Count::All,
                 },
                 cost: match by_field {
-                    true => Cost::Field { name: COST, default: 1, max: 4 },
+                    true => Cost::Field { name: COST, default: 1, max: Some(4) },
                     false => Cost::Fixed(more.min(2)),
                 },
                 mode: if is_shadow { Mode::Shadow } else { Mode::Enforce },

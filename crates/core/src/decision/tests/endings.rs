@@ -194,8 +194,8 @@ async fn left_of(policy: Policy, tokens: Option<[u64; 2]>, ending: &Ending<'_>) 
     let estimate = Estimate { usage, ..Estimate::default() };
     let cost = gate.policies[0].cost.reserved(&estimate);
     let mut list = gate.claims(&[cost]);
-    list[0].is_estimate = true;
     list[0].estimate = Some(Box::new(estimate));
+    list[0].is_capped = true;
     let mut claims = Claims { list, lacking: Lacking::new(), settles: false };
     let now = Timestamp::from_micros(0);
     let decision = gate.limiter.judge().judge(&mut claims, gate.room, now).await;

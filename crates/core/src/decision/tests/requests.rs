@@ -136,7 +136,7 @@ async fn another_plan_has_another_limit_and_the_same_count() {
 
 #[tokio::test]
 async fn each_policy_has_its_own_cost() {
-    let field = Cost::Field { name: X, default: 1, max: 9 };
+    let field = Cost::Field { name: X, default: 1, max: Some(9) };
     let policies = policies([
         Policy { cost: field, ..policy("field", 10, DAY) },
         Policy { cost: Cost::Fixed(4), ..policy("fixed", 10, DAY) },
@@ -144,4 +144,27 @@ async fn each_policy_has_its_own_cost() {
     let decision = decide(&limiter(), &policies, Some("7")).await;
     assert_eq!(remaining(&decision), [3, 6]);
     assert!(decision.reports.iter().map(|report| report.cost).eq([7, 4]));
+}
+
+/// The policy's own limit was the highest cost, also for clients with a higher one: they paid less
+/// than their requests cost.
+#[tokio::test]
+async fn a_cost_by_header_is_at_most_the_limit_of_the_client() {
+    let plan = |units| Plan::Limited { algorithm: fixed(units, DAY), soft: None };
+    let limits = vec![("500".into(), plan(1000)), ("50".into(), plan(20))];
+    let plans = Some(Plans { from: KeyExpr::Header(X), limits });
+    let cost = |max| Cost::Field { name: X, default: 1, max };
+    for (max, named, paid, left) in [
+        (None, "500", 500, 500),
+        (None, "50", 20, 0),
+        (None, "70", 10, 0),
+        (None, "7", 7, 3),
+        (Some(9), "500", 9, 991),
+    ] {
+        let plans = plans.clone();
+        let policies = policies([Policy { plans, cost: cost(max), ..policy("p", 10, DAY) }]);
+        let decision = decide(&limiter(), &policies, Some(named)).await;
+        assert!(is_admitted(&decision), "{named}");
+        assert_eq!((decision.reports[0].cost, remaining(&decision)), (paid, vec![left]), "{named}");
+    }
 }

@@ -19,7 +19,8 @@ fn trusted(headers: &[(&'static str, &str)]) -> Case {
 
 #[test]
 fn a_cost_field_counts_from_trusted_peers_only_and_up_to_its_maximum() {
-    let field = || Cost::Field { name: HeaderName::from_static("x-cost"), default: 3, max: 50 };
+    let field =
+        || Cost::Field { name: HeaderName::from_static("x-cost"), default: 3, max: Some(50) };
     let named = |value| cost(&trusted(&[("x-cost", value)]), field());
     assert_eq!([named("0"), named("7"), named("50"), named("51")], [0, 7, 50, 50]);
     assert_eq!(named("99999999999999999999999999"), 50);

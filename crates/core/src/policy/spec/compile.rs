@@ -42,7 +42,7 @@ impl PolicySpec {
         let plans = self.plans(own, facts, faults);
         let warn = self.warn(faults);
         let penalty = self.penalty.given().and_then(|penalty| penalty.compile(faults));
-        let cost = self.cost(own, facts.has, faults);
+        let cost = self.cost(facts.has, faults);
         let count = self.counted(faults);
         let key = self.key.given()?.clone();
         let base = match counts {

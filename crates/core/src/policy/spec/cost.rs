@@ -8,20 +8,15 @@ use crate::algorithm::{Algorithm, MAX_LIMIT};
 use crate::policy::{Cost, Count};
 
 impl PolicySpec {
-    /// What a request costs. `own` is the algorithm of the policy.
-    pub(super) fn cost(
-        &self,
-        own: Option<&Algorithm>,
-        has: ClientFacts,
-        faults: &Faults,
-    ) -> Option<Cost> {
+    /// What a request costs.
+    pub(super) fn cost(&self, has: ClientFacts, faults: &Faults) -> Option<Cost> {
         match self.cost.given()? {
             CostSpec::Fixed(units) => {
                 let units = Written::Given(*units);
                 faults.number(&units, Field::Cost, 1..=MAX_LIMIT).map(Cost::Fixed)
             }
             CostSpec::Header { name, default, max } => {
-                Some(cost_by_header(name, [default, max], own, has, faults))
+                Some(cost_by_header(name, [default, max], has, faults))
             }
             CostSpec::Body(bytes) => {
                 let unit_bytes = reserve::unit(*bytes, Field::BodyBytes, faults)?;
@@ -79,7 +74,6 @@ impl PolicySpec {
 fn cost_by_header(
     name: &HeaderName,
     [default, max]: [&Written<u64>; 2],
-    own: Option<&Algorithm>,
     has: ClientFacts,
     faults: &Faults,
 ) -> Cost {
@@ -95,6 +89,5 @@ fn cost_by_header(
         let message = "the highest cost is below the default";
         faults.error(Field::CostMax, message, "write a higher one");
     }
-    let max = max.unwrap_or_else(|| own.map_or(default, Algorithm::capacity).max(default));
     Cost::Field { name: name.clone(), default, max }
 }
