@@ -220,7 +220,7 @@ fn a_replaced_secret_is_refused_when_it_is_imported_again() {
         let all = Teams::All;
         let import = import("an-old-key-of-another-program", None);
         let id = keys.import(&import, &all, 0).await.unwrap().stored.remove(0);
-        assert_eq!(keys.import(&import, &all, 0).await.unwrap().present, [id.clone()]);
+        assert_eq!(keys.import(&import, &all, 0).await.unwrap().present, std::slice::from_ref(&id));
         for _ in 0..2 {
             let overlap = Rotation { overlap: Some("0s".into()) };
             keys.rotate(&id, &overlap, &Seen::Anything, &all, at(0)).await.map(drop).unwrap();
@@ -240,7 +240,7 @@ fn a_key_under_the_id_of_another_one_is_refused_and_the_same_one_is_present() {
         let (own, _) = keys.create(None, &form(None), &all, at(0)).await.unwrap();
         let id = own.shown.id;
         let same = keys.import(&import(&own.key, None), &all, 0).await.unwrap();
-        assert_eq!(same.present, [id.clone()]);
+        assert_eq!(same.present, std::slice::from_ref(&id));
         let other = import("an-old-key-of-another-program", Some(&id));
         let other = keys.import(&other, &all, 0).await.unwrap();
         assert_eq!((other.stored.len(), other.present.len()), (0, 0));

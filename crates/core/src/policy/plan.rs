@@ -2,8 +2,7 @@
 
 use super::fields::Lack;
 use super::value::Single;
-use super::{KeyExpr, Plan, Plans, Policy, Subject};
-use crate::algorithm::Algorithm;
+use super::{KeyExpr, Limit, Plan, Plans, Policy, Subject};
 use crate::digest::Counter;
 
 /// The choice among a policy's limits for a client.
@@ -15,22 +14,6 @@ pub enum LimitChoice {
     Plan(usize),
     /// The client has no limit.
     Unlimited,
-}
-
-/// The limit of a policy that holds for one client.
-#[derive(Clone, Copy, Debug)]
-pub struct Limit<'p> {
-    /// The limit that responses name.
-    pub algorithm: &'p Algorithm,
-    /// The same counters with the soft limit, if there is one.
-    pub soft: Option<&'p Algorithm>,
-}
-
-impl<'p> Limit<'p> {
-    /// The limit that decides: the soft limit, if there is one.
-    pub fn widest(&self) -> &'p Algorithm {
-        self.soft.unwrap_or(self.algorithm)
-    }
 }
 
 /// A plan by its name: a digest, which is the same on all nodes and whatever other plans there
@@ -132,6 +115,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::algorithm::Algorithm;
     use crate::policy::KeyFor;
     use crate::policy::tests::{Case, bearer, policy, users_by_token, with};
     use crate::policy::value::Tag;
