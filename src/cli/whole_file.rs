@@ -53,7 +53,8 @@ fn keep_owner(new: &File, old: &Metadata) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{chown, symlink};
+    use std::os::unix::fs::{FileTypeExt as _, chown, symlink};
+    use std::os::unix::net::UnixListener;
 
     use rustix::process::geteuid;
 
@@ -99,17 +100,17 @@ mod tests {
         }
     }
 
+    /// Such as /dev/null, which root could replace. The test has a socket of its own.
     #[test]
     fn what_is_no_regular_file_is_not_replaced() {
         let directory = tempfile::tempdir().unwrap();
-        let null = directory.path().join("null");
-        symlink("/dev/null", &null).unwrap();
-        let inner = directory.path().join("inner");
-        fs::create_dir(&inner).unwrap();
-        for path in [&null, &inner] {
-            write(path, "new", MODE).unwrap_err();
-        }
-        assert!(!fs::metadata(&null).unwrap().is_file() && fs::metadata(&inner).unwrap().is_dir());
+        let socket = directory.path().join("socket");
+        let _listener = UnixListener::bind(&socket).unwrap();
+        let link = directory.path().join("link");
+        symlink("socket", &link).unwrap();
+        let error = write(&link, "new", MODE).unwrap_err();
+        assert_eq!(error.to_string(), "it is a socket, not a regular file");
+        assert!(fs::metadata(&link).unwrap().file_type().is_socket());
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
     }
 }
