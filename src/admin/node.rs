@@ -11,7 +11,6 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 use tollgate_core::policy::Policy;
-use tollgate_core::store::keys::KeyStorage;
 use tollgate_core::store::overrides::{Override, OverridesFile};
 use tollgate_core::time::Timestamp;
 use tollgate_redis::ControlStore;
@@ -150,8 +149,6 @@ pub struct Node {
     pub overrides: Option<OverridesFile>,
     /// The API keys in the store. None: there is no store for them.
     pub keys: Option<Keys>,
-    /// The records of these keys and of teams, as they are stored.
-    pub key_storage: Option<Rc<dyn KeyStorage>>,
     /// All metrics.
     pub metrics: Arc<Metrics>,
     /// The heaviest clients of each policy.

@@ -74,6 +74,11 @@ impl Keys {
         }
     }
 
+    /// Where their records are.
+    pub fn storage(&self) -> &dyn KeyStorage {
+        &*self.storage
+    }
+
     /// The same keys, whatever the file has.
     #[must_use]
     pub fn without_file(&self) -> Self {

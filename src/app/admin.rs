@@ -136,7 +136,6 @@ impl BoundAdmin {
             own_record: Rc::new(move || reporter.record()),
             overrides: supervisor.overrides_file(),
             keys: supervisor.keys_for_operators(),
-            key_storage: supervisor.key_storage(),
             metrics: supervisor.metrics(),
             top: supervisor.top(),
             history: Rc::clone(&history),

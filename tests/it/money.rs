@@ -107,15 +107,18 @@ fn a_model_without_a_price_is_refused_and_a_free_one_passes_when_the_budget_is_u
         assert!(denied.text().contains("has no price"), "{}", denied.text());
     }
     // A list of models has no body, so it needs no price and costs nothing.
-    let list = |client: &mut Client| {
-        let response = client.get("/models", &[]);
+    let asked = |client: &mut Client, fields: &[&str]| {
+        let response = client.get("/models", fields);
         (response.status, response.number("X-Ratelimit-Remaining"))
     };
+    let list = |client: &mut Client| asked(client, &[]);
     assert_eq!(list(&mut client), (200, 10_000));
     assert_eq!(ask(&mut client, "gpt-5", "/gpt-5/0/1000").status, 200);
     let refused = || ask(&mut gateway.client(), "gpt-5", "/gpt-5/0/1").status == 429;
     eventually("the budget is used up", refused);
     assert_eq!(list(&mut client), (200, 0));
+    let websocket = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: a"];
+    assert_eq!(asked(&mut client, &websocket), (200, 0));
     let free = ask(&mut client, "Free", "/free/1000/1000");
     assert_eq!((free.status, free.number("X-Ratelimit-Remaining")), (200, 0));
     eventually("the access log names the outcome", || {

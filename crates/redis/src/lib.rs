@@ -97,4 +97,4 @@ pub use settings::{
     Address, Credentials, Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology,
 };
 pub use store::{NodeState, RedisStore};
-pub use url::UrlError;
+pub use url::{UrlError, percent_decoded};

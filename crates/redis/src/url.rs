@@ -217,14 +217,19 @@ impl<'a> Parts<'a> {
 }
 
 fn decoded(part: &str) -> Result<String, UrlError> {
-    let whole = part
+    // The error does not repeat this part, because it may be a password.
+    percent_decoded(part)
+        .ok_or_else(|| UrlError::new("a % in the URL does not begin a sign in UTF-8", ENCODING))
+}
+
+/// A part of a URL, in which signs can be written as `%` and two digits (RFC 3986, section 2.1). None
+/// if a `%` does not begin such a sign, or the text is not UTF-8.
+pub fn percent_decoded(part: &str) -> Option<String> {
+    let is_whole = part
         .split('%')
         .skip(1)
         .all(|code| code.len() >= 2 && code.bytes().take(2).all(|digit| digit.is_ascii_hexdigit()));
-    let text = percent_decode_str(part).decode_utf8().ok().filter(|_| whole);
-    // The error does not repeat this part, because it may be a password.
-    text.map(Into::into)
-        .ok_or_else(|| UrlError::new("a % in the URL does not begin a sign in UTF-8", ENCODING))
+    percent_decode_str(part).decode_utf8().ok().filter(|_| is_whole).map(Into::into)
 }
 
 fn socket(parts: &Parts<'_>) -> Result<(Topology, u32), UrlError> {

@@ -61,8 +61,7 @@ impl Supervisor {
         }
     }
 
-    /// The store of the API keys, if there is one.
-    pub fn key_storage(&self) -> Option<Rc<dyn KeyStorage>> {
+    fn key_storage(&self) -> Option<Rc<dyn KeyStorage>> {
         match (self.patches.control(), &self.state.keys_file) {
             (Some(control), _) => Some(Rc::new(control.keys())),
             (None, Some(file)) => Some(Rc::new(file.clone())),

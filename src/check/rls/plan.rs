@@ -263,6 +263,23 @@ fn replaced<'d>(
 }
 
 impl Plan<'_> {
+    /// Whether a descriptor has a limit of 0, which has no counter.
+    pub fn has_limit_of_0(&self) -> bool {
+        self.limits().any(|limit| limit.requests == 0)
+    }
+
+    /// Whether limits refuse the request only together.
+    pub fn has_quota(&self, switches: Switches) -> bool {
+        switches.quota || self.limits().any(|limit| limit.is_quota)
+    }
+
+    fn limits(&self) -> impl Iterator<Item = &Limited<'_>> {
+        self.matched.iter().filter_map(|matched| match matched {
+            Matched::Limited(limit) => Some(limit),
+            Matched::None | Matched::Unlimited => None,
+        })
+    }
+
     /// Adds the charge of the descriptor with this index.
     pub fn add(&mut self, slot: Slot, index: usize) {
         let is_same = |it: &&mut Slot| {

@@ -66,8 +66,8 @@ pub async fn store(
         left_out.iter().for_each(|line| say(&format!("- {line}")));
     }
     for (name, form) in &teams {
-        let set = keys.set_team(name, form, Some(&Seen::Anything), &Teams::All).await?;
-        set.2.check()?;
+        let (.., written) = keys.set_team(name, form, Some(&Seen::Anything), &Teams::All).await?;
+        written.check()?;
     }
     let mut stored = 0;
     let mut present = 0;

@@ -149,9 +149,10 @@ pub fn run_team(args: &TeamArgs, config: &Config) -> Result<(), Problem> {
             TeamCommand::Set { name, plan, limits, labels } => {
                 let form =
                     TeamForm { plan: plan.clone(), limits: map(limits), labels: map(labels) };
-                let set = keys.set_team(name, &form, Some(&Seen::Anything), &Teams::All).await?;
-                set.2.check().map_err(KeyError::from)?;
-                print(&set.1)
+                let (_, after, written) =
+                    keys.set_team(name, &form, Some(&Seen::Anything), &Teams::All).await?;
+                written.check().map_err(KeyError::from)?;
+                print(&after)
             }
         }
     })

@@ -316,6 +316,7 @@ mod tests {
             assert!(text.contains(" set 'a b' '600.00 usd/1d' "), "{text}");
         }
     }
+
     #[test]
     fn a_reset_says_what_it_has_not_forgotten() {
         let mut answer = json!({ "policy": "each", "key_id": "k7f2m9qd0v3x", "scope": "cluster" });

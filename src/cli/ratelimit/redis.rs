@@ -1,6 +1,6 @@
 //! The variables of Redis, and the section `store`.
 
-use percent_encoding::percent_decode_str;
+use tollgate_redis::percent_decoded;
 
 use super::environment::Environment;
 use super::forms::credentials;
@@ -22,18 +22,12 @@ impl Login {
     /// That of a URL, in which signs are written as `%` and two digits. None if a `%` is not.
     fn of_url(text: &str) -> Option<Self> {
         let (user, password) = credentials(text);
-        let user = user.map(decoded);
-        Some(Self {
-            user: user.map_or(Some(None), |it| it.map(Some))?,
-            password: decoded(password)?,
-        })
+        let user = match user {
+            Some(user) => Some(percent_decoded(user)?),
+            None => None,
+        };
+        Some(Self { user, password: percent_decoded(password)? })
     }
-}
-
-fn decoded(text: &str) -> Option<String> {
-    let is_code = |it: &str| it.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
-    let is_whole = text.split('%').skip(1).all(is_code);
-    is_whole.then(|| percent_decode_str(text).decode_utf8().ok().map(Into::into)).flatten()
 }
 
 /// The servers that a value of REDIS_URL names.

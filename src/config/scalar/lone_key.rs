@@ -8,7 +8,8 @@ use tollgate_core::scalar::ScalarError;
 
 use super::KeyWord;
 
-const ADVICE: &str = "use another key, such as ip or api_key, or write a file: tollgate init";
+const ADVICE: &str =
+    "use another key, such as ip or api_key, or write a file with the section that it needs";
 
 /// A key that requests can have without another section of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

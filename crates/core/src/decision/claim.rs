@@ -128,7 +128,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         estimate.is_some_and(|estimate| estimate.is_unpriced())
     }
 
-    /// The units that are charged. An estimate is at most the limit of the client, because a cost
+    /// The units that are charged. Capped ones are at most the limit of the client, because a cost
     /// above the limit would be refused for ever.
     fn cost(&self) -> u64 {
         match self.is_capped {

@@ -16,7 +16,7 @@ use crate::admin::problem::{Mistake, Problem};
 use crate::admin::spec::Asked;
 use crate::api_keys::{
     CreatedKey, Filter, Import, Imported, ImportedKey, KeyError, KeyPatch, Keys, MAX_IMPORTED,
-    NewKeyForm, Rotation, Seen, ShownTeam, TeamForm, Unique,
+    NewKeyForm, Rotation, Seen, ShownKey, ShownTeam, TeamForm, Unique,
 };
 use crate::message::json::First;
 
@@ -75,9 +75,7 @@ pub async fn patch(asked: Asked<'_>) -> Answered {
     let id = asked.call.value(0);
     let done = keys(&asked)?.change(id, &form, &seen, &asked.call.teams, now(&asked)).await;
     let (before, after, written) = done.map_err(problem)?;
-    let key_id = Some(after.id.clone());
-    let change = Change { key_id, before: json!(before), after: json!(after), ..Change::default() };
-    announced(&after, change, written)
+    announced(&after, changed(&before, &after), written)
 }
 
 pub async fn revoke(asked: Asked<'_>) -> Answered {
@@ -85,9 +83,7 @@ pub async fn revoke(asked: Asked<'_>) -> Answered {
     let id = asked.call.value(0);
     let done = keys(&asked)?.revoke(id, &seen, &asked.call.teams, now(&asked)).await;
     let (before, after, written) = done.map_err(problem)?;
-    let key_id = Some(after.id.clone());
-    let change = Change { key_id, before: json!(before), after: json!(after), ..Change::default() };
-    announced(&after, change, written)
+    announced(&after, changed(&before, &after), written)
 }
 
 pub async fn rotate(asked: Asked<'_>) -> Answered {
@@ -183,6 +179,12 @@ fn created((made, version): (CreatedKey, Version), before: Value) -> Answer {
     let key_id = Some(made.shown.id.clone());
     let change = Change { key_id, before, after: json!(made.shown), ..Change::default() };
     tagged(Answer::created(&made, change), &version)
+}
+
+/// The change of a key for the audit log.
+fn changed(before: &ShownKey, after: &ShownKey) -> Change {
+    let key_id = Some(after.id.clone());
+    Change { key_id, before: json!(before), after: json!(after), ..Change::default() }
 }
 
 /// The answer to a change, or 503 if the other nodes could not be told of it. The audit log gets the

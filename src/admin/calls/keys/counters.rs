@@ -46,11 +46,12 @@ pub async fn show(node: &Node, view: &View, call: &Call) -> Result<Answer, Probl
     };
     if let Held::Limited(limit) = held {
         shown.limit = OrUnlimited::Limited(limit.algorithm.limit());
+        let mut counters = counters(node, &subject, limit).await?;
         let is_patched = view.snapshot.patches.has_other_limit(call.value(0));
-        let counters = counters(node, &subject, limit).await?;
-        let is_patched = is_patched && counters.limit_from == "policy";
-        let limit_from = if is_patched { "patch".to_owned() } else { counters.limit_from };
-        shown.counters = Some(Counters { limit_from, ..counters });
+        if is_patched && counters.limit_from == "policy" {
+            counters.limit_from = "patch".to_owned();
+        }
+        shown.counters = Some(counters);
     }
     Ok(Answer::json(&shown).recorded(reveal))
 }

@@ -16,6 +16,7 @@ use crate::admin::call::Call;
 use crate::admin::node::{Node, View};
 use crate::admin::parameter::{Parameter, Values};
 use crate::admin::problem::Problem;
+use crate::api_keys::Keys;
 
 /// The API key of the client, if the policy does not count by it.
 pub const API_KEY: Parameter = Parameter {
@@ -73,12 +74,11 @@ impl Holder {
             return Err(Problem::bad_request("api_key and the key of the path are different keys"));
         }
         if let Some(id) = of_text.or(named) {
-            return match records.key(id).await {
-                Ok(None) if named.is_some() => {
-                    Err(Problem::not_found(format!("there is no API key {id}")))
-                }
-                read => Ok(read.map_or(Self::Unreadable, |it| it.map_or(Self::Absent, Self::Key))),
-            };
+            let read = records.key(id).await;
+            if named.is_some() && matches!(read, Ok(None)) {
+                return Err(Problem::not_found(format!("there is no API key {id}")));
+            }
+            return Ok(Self::of_key(read));
         }
         if matches!(&policy.key, KeyExpr::ApiKeyPart(name) if **name == *"team") {
             match records.team(text).await {
@@ -89,14 +89,16 @@ impl Holder {
         }
         Ok(match kept(node, view, policy, client).await {
             Some(None) => Self::Absent,
-            Some(Some(id)) => {
-                let read = records.key(id).await;
-                read.map_or(Self::Unreadable, |it| it.map_or(Self::Absent, Self::Key))
-            }
+            Some(Some(id)) => Self::of_key(records.key(id).await),
             None if records.storage.is_some() => Self::Unknown,
             None if records.has_limit(policy) => Self::Unknown,
             None => Self::Absent,
         })
+    }
+
+    /// The key whose record was read, if it is there.
+    fn of_key(read: Result<Option<Arc<KeyEntry>>, StorageError>) -> Self {
+        read.map_or(Self::Unreadable, |entry| entry.map_or(Self::Absent, Self::Key))
     }
 
     /// Its limit for this policy.
@@ -120,8 +122,7 @@ impl Holder {
     /// The key whose counters are forgotten. Those of all keys of the file are. A key of the store
     /// that is not known may have another counter.
     pub fn forgotten(&self, view: &View) -> Option<ApiKey> {
-        let settings = view.snapshot.rules.clients().settings().keys.as_deref();
-        let in_store = settings.is_some_and(|settings| settings.in_store);
+        let in_store = settings(view).is_some_and(|settings| settings.in_store);
         match self {
             Self::Team(_) if in_store => Some(ApiKey::Unknown(Unknown::Unknown)),
             Self::Unknown if !in_store => None,
@@ -133,8 +134,8 @@ impl Holder {
 impl<'n> Records<'n> {
     /// None: no API key is known.
     fn of(node: &'n Node, view: &'n View) -> Option<Self> {
-        let settings = view.snapshot.rules.clients().settings().keys.as_deref()?;
-        let storage = node.key_storage.as_deref().filter(|_| settings.in_store);
+        let settings = settings(view)?;
+        let storage = node.keys.as_ref().map(Keys::storage).filter(|_| settings.in_store);
         Some(Self { settings, storage })
     }
 
@@ -207,7 +208,13 @@ async fn kept(
 }
 
 /// The limits of keys of the file, and of their teams, as the policy counts them.
-pub fn of_file(settings: &KeySettings, policy: &Policy) -> impl Iterator<Item = OverrideLimit> {
-    let limits = settings.table.entries().filter_map(|entry| entry.limit(&policy.name));
+pub fn of_file(view: &View, policy: &Policy) -> impl Iterator<Item = OverrideLimit> {
+    let entries = settings(view).into_iter().flat_map(|settings| settings.table.entries());
+    let limits = entries.filter_map(|entry| entry.limit(&policy.name));
     limits.filter_map(|(limit, _)| policy.key_limit(limit).ok().flatten())
+}
+
+/// How API keys are known, if they are.
+fn settings(view: &View) -> Option<&KeySettings> {
+    view.snapshot.rules.clients().settings().keys.as_deref()
 }

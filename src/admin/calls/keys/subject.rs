@@ -197,8 +197,7 @@ impl Subject {
 
     /// The counters of the client under the limits of the API keys of the file.
     pub fn of_file(&self, view: &View) -> Vec<Inspected> {
-        let settings = view.snapshot.rules.clients().settings().keys.as_deref();
-        let limits = settings.into_iter().flat_map(|settings| of_file(settings, &self.policy));
+        let limits = of_file(view, &self.policy);
         let counters = limits.map(|limit| (limit.counter, limit.algorithm));
         let counters: BTreeMap<Counter, Algorithm> = counters.collect();
         let others = counters.iter().filter(|(counter, _)| **counter != self.policy.counter);

@@ -60,8 +60,8 @@ impl Charging<'_> {
         let asks = |index: &usize| is_question(&plan.slots[*index]);
         let (asking, charging): (Vec<usize>, Vec<usize>) = indexes.iter().partition(|it| asks(it));
         self.judge(plan, &asking, true, counted).await;
-        // Limits of 0 have no slot.
-        if self.is_over(plan, counted) {
+        let may_be_over = !asking.is_empty() || plan.has_limit_of_0();
+        if may_be_over && self.is_over(plan, counted) {
             for index in charging {
                 self.give_back(&plan.slots[index]);
                 counted[index] = Counted::Unasked;
@@ -70,7 +70,8 @@ impl Charging<'_> {
         }
         let Some(mut decision) = self.judge(plan, &charging, false, counted).await else { return };
         // The store does not know that limits in quota mode refuse a request if all of them do.
-        if matches!(decision.outcome, Outcome::Admit) && self.is_over(plan, counted) {
+        let is_admitted = matches!(decision.outcome, Outcome::Admit);
+        if is_admitted && plan.has_quota(self.switches) && self.is_over(plan, counted) {
             self.gateway.engine().give_back_decided(&mut decision);
             for index in charging {
                 if let Counted::Judged(verdict) = &mut counted[index]

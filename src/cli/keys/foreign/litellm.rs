@@ -11,8 +11,8 @@ use crate::api_keys::ImportedKey;
 /// What a plain text of a key begins with.
 const PLAIN: &str = "sk-";
 const NOT_READ: &str = "it is not carried over";
-const NO_BUDGET: &str = "it is not carried over: give the key a limit of a policy that counts money or tokens, with tollgate \
-                         key set --limit";
+const NO_BUDGET: &str = "it is not carried over: give the key a limit of a policy that counts \
+                         money or tokens, with tollgate key set --limit";
 const NOTHING: &str = "with 0 LiteLLM refuses every request: the key is disabled";
 const NO_RPM: &str = "name the policy that gets the limit: --rpm POLICY";
 const NO_TPM: &str = "name the policy that gets the limit: --tpm POLICY";

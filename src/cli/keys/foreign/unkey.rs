@@ -16,7 +16,8 @@ use crate::api_keys::ImportedKey;
 const OWNER: &str = "external_id";
 const NOT_READ: &str = "it is not carried over";
 const DELETED: &str = "the key is deleted, and is left out";
-const USED_UP: &str = "no use of the key is left, but here it is accepted: disable it with tollgate key set --disabled";
+const USED_UP: &str = "no use of the key is left, but here it is accepted: disable it with \
+                       tollgate key set --disabled";
 
 pub fn keys(rows: Vec<Row>) -> Foreign {
     let mut foreign = Foreign::default();

@@ -140,8 +140,8 @@ impl From<UserSource> for User {
 }
 
 impl RawClient {
-    /// Reports the blocks of trusted proxies that no address is left out by, alone or with those
-    /// before them.
+    /// Reports each block with which every address would be a trusted proxy, alone or together with
+    /// the blocks before it.
     fn refuse_everywhere(&self, cx: &Context<'_>) {
         let mut trusted = Vec::new();
         for block in self.trusted_proxies.items() {

@@ -42,8 +42,8 @@ pub struct RawCost {
     body_bytes: Field<Size>,
     /// One unit for each message of JSON-RPC in the body that has a `method` and an `id`, also in a
     /// batch, whatever the content type of the body is. Other messages and requests without a body
-    /// cost nothing. A body that is not JSON, and a call of gRPC, costs one unit, and a body of
-    /// another content type at least one.
+    /// cost nothing. A call of gRPC costs one unit, and a body of another content type than JSON at
+    /// least one. A body with a content type of JSON that is not JSON gets 400.
     #[schemars(extend("default" = false))]
     #[schemars(example = true)]
     messages: Field<bool>,
