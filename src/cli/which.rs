@@ -92,7 +92,8 @@ pub struct GatewayArgs {
 #[derive(Clone, Debug, Args)]
 pub struct GatewaysArgs {
     /// The admin listener of a running gateway; of several gateways, all are asked [default:
-    /// TOLLGATE_ADMIN, admin of gateway.yaml, or unix:/run/tollgate/admin.sock]
+    /// TOLLGATE_ADMIN, admin of gateway.yaml, or unix:/run/tollgate/admin.sock; of `explain URL`:
+    /// none]
     #[arg(long, value_name = "URL")]
     admin: Vec<String>,
     #[command(flatten)]

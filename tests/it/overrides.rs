@@ -100,8 +100,9 @@ fn an_override_that_does_not_fit_a_changed_policy_is_ignored_and_told() {
         matches!(&lines[..], [line] if line.contains("each") && !line.contains("ann")),
         "{log}"
     );
-    let ignored = metric(&again, "tollgate_ignored_limits_total", &["policy=\"each\""]);
-    assert!(ignored >= 4.0, "{ignored}");
+    eventually("the metric counts them", || {
+        metric(&again, "tollgate_ignored_limits_total", &["policy=\"each\""]) >= 4.0
+    });
     let credential = format!("Authorization: Bearer {TOKEN}");
     let status = || admin_text(again.addresses()[1], "/v1/status", &credential);
     eventually("the status has it", || status().contains("limits_ignored"));
