@@ -23,8 +23,6 @@ pub struct FileStamp {
     inode: u64,
     size_bytes: u64,
     modified: (i64, i64),
-    /// When the contents, the owner or the mode last changed. Programs cannot set it.
-    changed: (i64, i64),
 }
 
 impl FileStamp {
@@ -47,7 +45,6 @@ impl FileStamp {
             inode: file.ino(),
             size_bytes: file.size(),
             modified: (file.mtime(), file.mtime_nsec()),
-            changed: (file.ctime(), file.ctime_nsec()),
         }
     }
 }
@@ -101,52 +98,4 @@ fn whole(file: &File, size_bytes: u64) -> Result<Vec<u8>, String> {
     let read = file.take(size_bytes.saturating_add(1)).read_to_end(&mut bytes);
     read.map_err(|error| format!("it cannot be read: {error}"))?;
     Ok(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt as _;
-
-    use std::io::Write as _;
-    use std::thread;
-    use std::time::Duration;
-
-    use super::*;
-
-    /// Makes the same change until the file has another stamp: the times of a file system have steps
-    /// of some milliseconds.
-    fn changes(path: &Path, change: impl Fn()) -> bool {
-        let first = FileStamp::of(path);
-        assert!(first.is_some() && first == FileStamp::of(path));
-        (0..100).any(|_| {
-            thread::sleep(Duration::from_millis(1));
-            change();
-            FileStamp::of(path) != first
-        })
-    }
-
-    #[test]
-    fn a_file_that_can_be_read_by_others_now_has_changed() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("keys.yaml");
-        fs::write(&path, "one").expect("a file");
-        fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("the owner may");
-        assert!(changes(&path, || {
-            fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("the owner may");
-        }));
-    }
-
-    #[test]
-    fn a_file_that_is_written_in_place_with_its_earlier_time_has_changed() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("keys.yaml");
-        fs::write(&path, "one").expect("a file");
-        let modified = fs::metadata(&path).and_then(|it| it.modified()).expect("a time");
-        assert!(changes(&path, || {
-            let mut file = File::options().write(true).open(&path).expect("a file");
-            file.write_all(b"two").expect("space");
-            file.set_modified(modified).expect("the owner may");
-        }));
-    }
 }

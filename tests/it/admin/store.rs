@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{AdminClient, OPERATE, READ, gateway, section, settles, statuses};
+use crate::support::redis::{Options, Redis};
 use crate::support::{Gateway, StoreKind, eventually, on_every_store};
 
 on_every_store! { a_key_is_shown_and_reset }
@@ -143,6 +144,31 @@ fn overrides_go_round_in_a_file() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("overrides.redb");
     overrides_go_round(&format!("store: {{ overrides: {{ path: {file:?} }} }}"));
+}
+
+/// The audit log had neither the policy nor the limit, though the limit was in force.
+#[test]
+fn an_override_that_other_nodes_are_not_told_of_is_recorded() {
+    let redis = Redis::start(Options::default());
+    let gateway = overridable(&format!("store: {{ redis: {{ url: \"{}\" }} }}", redis.url()));
+    let client = AdminClient::new(&gateway, OPERATE);
+    let path = "/v1/policies/each/overrides/ann";
+    assert_eq!(client.get(path).status, 200);
+    redis.cli(&["DEL", "tollgate:meta:overrides"]);
+    redis.cli(&["SET", "tollgate:meta:overrides", "of another kind"]);
+    let json_type = ["Content-Type: application/json"];
+    let set = client.send("PUT", path, &json_type, "{\"limit\": \"50\"}");
+    assert_eq!(set.status, 503, "{set:?}");
+    assert!(set.text().contains("the override is written"), "{set:?}");
+    assert_eq!(client.get(path).json()["override"], "50");
+    let last = || client.get("/v1/audit").json()["items"][0].clone();
+    let change = last();
+    assert_eq!((&change["policy"], &change["status"]), (&json!("each"), &json!(503)));
+    assert_eq!((&change["before"], &change["after"]), (&json!(null), &json!("50")));
+    assert_eq!(client.send("DELETE", path, &[], "").status, 503);
+    let change = last();
+    assert_eq!((&change["before"], &change["after"]), (&json!("50"), &json!(null)));
+    assert_eq!(client.get(path).json()["override"], json!(null));
 }
 
 #[test]

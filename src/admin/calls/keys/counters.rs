@@ -125,13 +125,14 @@ pub async fn reset(node: &Node, view: &View, call: &Call) -> Result<Answer, Prob
             counters.push(counter);
         }
     }
+    let change = subject.change(json!({ "remaining": before }), json!("reset"));
     for part in counters.chunks(MAX_FORGOTTEN) {
         let done = node.ask(|reply| StoreCall::Reset(part.to_vec(), reply)).await?;
-        done.map_err(|error| Problem::unavailable(error.to_string()))?;
+        // Some of them may be forgotten.
+        done.map_err(|error| Problem::unavailable(error.to_string()).after(change.clone()))?;
     }
     let api_key = subject.holder.forgotten(view);
     let reset = Reset { key: subject.about(), api_key, scope: scope(node).await?, reset: true };
-    let change = subject.change(json!({ "remaining": before }), json!("reset"));
     Ok(Answer::changed(&reset, change))
 }
 

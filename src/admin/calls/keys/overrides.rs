@@ -55,21 +55,22 @@ async fn put(
     let Some(key) = subject.override_key() else {
         return Err(not_overridable(&subject.policy.name));
     };
+    let before = subject.own.map(|limit| subject.written(limit));
+    let after = limit.map(|limit| subject.written(limit));
+    let change = subject.change(json!(before), json!(after));
     match node.overrides.clone() {
         Some(file) => {
             let done = spawn_blocking(move || file.put(key, limit)).await;
             done.map_err(|_| Problem::unavailable("the file of overrides cannot be written"))?
                 .map_err(|error| Problem::unavailable(error.to_string()))?;
         }
+        // Redis may have written it also if its answer is lost.
         None => node
             .ask(|reply| StoreCall::PutOverride(key, limit, reply))
             .await?
-            .map_err(Problem::unavailable)?,
+            .map_err(|error| Problem::unavailable(error).after(change.clone()))?,
     }
-    let before = subject.own.map(|limit| subject.written(limit));
-    let after = limit.map(|limit| subject.written(limit));
     subject.own = limit;
-    let change = subject.change(json!(before), json!(after));
     Ok(Answer::changed(&subject.with_limits(), change))
 }
 

@@ -170,6 +170,7 @@ async fn make(
     node.patches.try_send(asked).map_err(|_| away())?;
     let done = answer.await.map_err(|_| away())?;
     let Done { before, after } = done.map_err(|rejected| problem(rejected, name))?;
+    let change = Change { policy: Some(name.to_owned()), before, after, ..Change::default() };
     if persists {
         // The patch is in force until the definition in the file has its values: the policy has
         // them without a break.
@@ -179,10 +180,9 @@ async fn make(
             let problem = refused.problem(name);
             let detail =
                 format!("the patch is in force, but is not in the file: {}", problem.detail);
-            Problem { detail, ..problem }
+            Problem { detail, ..problem }.after(change.clone())
         })?;
     }
-    let change = Change { policy: Some(name.to_owned()), before, after, ..Change::default() };
     let removed = |_| Answer::json(&Removed { name: name.to_owned(), removed: true });
     let mut answer = one(node, counts, &node.view(), name, None).unwrap_or_else(removed);
     answer.change = Some(change);
