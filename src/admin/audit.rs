@@ -51,6 +51,13 @@ pub struct Change {
     pub after: Value,
 }
 
+impl Change {
+    /// A change of a policy.
+    pub fn of_policy(name: &str, before: Value, after: Value) -> Self {
+        Self { policy: Some(name.to_owned()), before, after, ..Self::default() }
+    }
+}
+
 /// The last entries.
 #[derive(Debug, Default)]
 pub struct AuditLog {

@@ -3,6 +3,7 @@
 use http::StatusCode;
 use tokio::sync::oneshot;
 
+use super::audit::Change;
 use super::masked_config::MaskedConfig;
 use super::problem::{ConfigProblem, Mistake, Problem};
 use crate::patches::{IfMatch, NewPatch, Rejected};
@@ -94,7 +95,9 @@ impl Refused {
                 let detail = format!("{file} has mistakes, so the running configuration stays");
                 Problem { detail, ..invalid(&problems) }
             }
-            Self::Patch(rejected) => super::rejected::problem(rejected, policy),
+            Self::Patch(rejected) => super::rejected::problem(rejected, policy, |sent| {
+                Change::of_policy(policy, sent.before, sent.after)
+            }),
             Self::Conflict { why, paste } => {
                 let problem = Problem::conflict(why);
                 let errors = paste.map(|it| Mistake::new("write this by hand", it));

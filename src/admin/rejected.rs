@@ -2,11 +2,13 @@
 
 use http::StatusCode;
 
+use super::audit::Change;
 use super::problem::Problem;
-use crate::patches::Rejected;
+use crate::patches::{Done, Rejected};
 
-/// The answer about a change that is not made.
-pub fn problem(rejected: Rejected, policy: &str) -> Problem {
+/// The answer about a change that is not made, or may have been. `change` is the change for the audit
+/// log.
+pub fn problem(rejected: Rejected, policy: &str, change: impl FnOnce(Done) -> Change) -> Problem {
     match rejected {
         Rejected::UnknownPolicy => Problem::not_found(format!("there is no policy {policy:?}")),
         Rejected::UnknownList => Problem::not_found(format!("there is no access list {policy:?}")),
@@ -24,7 +26,11 @@ pub fn problem(rejected: Rejected, policy: &str) -> Problem {
         }
         Rejected::Full(why) => Problem::conflict(why),
         Rejected::Away(why) => Problem::unavailable(format!(
-            "{why}; the changes that are known stay in force, and this one may have been made"
+            "{why}; the changes that are known stay in force, and this one is not made"
         )),
+        Rejected::Unanswered(why, sent) => Problem::unavailable(format!(
+            "{why}; the changes that are known stay in force, and this one may have been made"
+        ))
+        .after(change(*sent)),
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::args::CheckArgs;
-use super::console::{load, say};
+use super::console::{load, out, say, styled_out};
 use super::failure::Failure;
 use super::paint::{self, GOOD};
 use super::{connect, routes};
@@ -29,7 +29,7 @@ pub fn run(args: &CheckArgs) -> Result<(), Failure> {
         other => other.into(),
     });
     let Compiled { config, .. } = loaded?;
-    let mut out = anstream::stdout().lock();
+    let mut out = styled_out();
     let good = paint::paint(GOOD, "good");
     writeln!(out, "{}: {good} ({})", path.display(), summary(&config))?;
     if args.routes {
@@ -72,7 +72,7 @@ fn as_json(path: &Path) -> Result<(), Failure> {
             (document(path, &[error], &[], &Value::Null), false)
         }
     };
-    writeln!(io::stdout().lock(), "{document:#}")?;
+    writeln!(out(), "{document:#}")?;
     if is_valid { Ok(()) } else { Err(Failure::Told) }
 }
 

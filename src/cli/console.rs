@@ -1,6 +1,6 @@
 //! What commands read and print in the same way.
 
-use std::io::{self, Write as _};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use anstream::adapter::strip_str;
@@ -27,6 +27,37 @@ pub fn say(text: &str) {
         text = strip_str(&text).to_string();
     }
     let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Standard output for text without colours.
+pub fn out() -> impl Write {
+    UntilClosed(io::stdout().lock())
+}
+
+/// Standard output for text with colours, which only a terminal gets.
+pub fn styled_out() -> impl Write {
+    UntilClosed(anstream::stdout().lock())
+}
+
+/// An output whose reader may need no more, as in `tollgate schema | head`. What follows is dropped
+/// then, and a command goes on to its exit code.
+struct UntilClosed<W>(W);
+
+impl<W: Write> Write for UntilClosed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        unless_closed(self.0.write(bytes), bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        unless_closed(self.0.flush(), ())
+    }
+}
+
+fn unless_closed<T>(done: io::Result<T>, dropped: T) -> io::Result<T> {
+    match done {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(dropped),
+        done => done,
+    }
 }
 
 /// A word of a command line.

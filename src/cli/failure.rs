@@ -106,11 +106,10 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether the reader of standard output needs no more, as in `tollgate schema | head`.
+    /// Whether the reader of a long output needs no more, as in `tollgate key list | head`.
     pub fn is_closed_output(&self) -> bool {
         match self {
-            Self::Output(error)
-            | Self::StoredKeys(keys::Problem::System(error))
+            Self::StoredKeys(keys::Problem::System(error))
             | Self::Ratelimit(ratelimit::Problem::Output(error)) => {
                 error.kind() == ErrorKind::BrokenPipe
             }

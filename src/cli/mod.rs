@@ -31,7 +31,7 @@ mod which;
 mod whole_file;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -42,7 +42,7 @@ use signal_hook::consts::SIGUSR1;
 
 use crate::config;
 use args::{Args, Command, OverrideArgs, ReplayArgs};
-use console::{load, say};
+use console::{load, out, say, styled_out};
 use explain::ExplainArgs;
 use failure::{Failure, prefixed};
 use health::HealthArgs;
@@ -150,22 +150,19 @@ fn ignore_log_rotation() {
 fn override_limit(args: &OverrideArgs) -> Result<(), Failure> {
     let config = load(&args.config)?.config;
     let output = overrides::run(&args.command, &config)?;
-    writeln!(io::stdout().lock(), "{output}")?;
+    writeln!(out(), "{output}")?;
     Ok(())
 }
 
 fn key(args: &KeyArgs) -> Result<(), Failure> {
     let config = || load(&args.config).map(|compiled| compiled.config);
     match &args.command {
-        KeyCommand::Stored(command) => return Ok(keys::run(command, &config()?)?),
+        KeyCommand::Stored(command) => Ok(keys::run(command, &config()?)?),
         KeyCommand::Create(new) if new.store => {
-            return Ok(keys::create(new.id.as_deref(), new.stored(), &config()?)?);
+            Ok(keys::create(new.id.as_deref(), new.stored(), &config()?)?)
         }
-        KeyCommand::Create(_) | KeyCommand::Hash => {}
+        KeyCommand::Create(_) | KeyCommand::Hash => Ok(key::run(args)?),
     }
-    let output = key::run(args)?;
-    write!(io::stdout().lock(), "{output}")?;
-    Ok(())
 }
 
 fn team(args: &TeamArgs) -> Result<(), Failure> {
@@ -176,8 +173,8 @@ fn team(args: &TeamArgs) -> Result<(), Failure> {
 fn explain(args: &ExplainArgs) -> Result<bool, Failure> {
     let explained = explain::run(args, load)?;
     match args.json {
-        true => write!(io::stdout().lock(), "{}", explained.text)?,
-        false => write!(anstream::stdout().lock(), "{}", paint::decisions(&explained.text))?,
+        true => write!(out(), "{}", explained.text)?,
+        false => write!(styled_out(), "{}", paint::decisions(&explained.text))?,
     }
     Ok(explained.is_admitted)
 }
@@ -185,7 +182,7 @@ fn explain(args: &ExplainArgs) -> Result<bool, Failure> {
 /// Returns whether the gateway serves.
 fn health(args: &HealthArgs) -> Result<bool, Failure> {
     let health = health::run(args)?;
-    writeln!(io::stdout().lock(), "{}", health.word)?;
+    writeln!(out(), "{}", health.word)?;
     if let Some(why) = health.why {
         say(&paint::report(&format!("error: {why}")));
     }
@@ -195,19 +192,19 @@ fn health(args: &HealthArgs) -> Result<bool, Failure> {
 /// Returns whether the gateway is well.
 fn status(args: &StatusArgs) -> Result<bool, Failure> {
     let status = status::run(args)?;
-    write!(anstream::stdout().lock(), "{}", status.text)?;
+    write!(styled_out(), "{}", status.text)?;
     Ok(status.is_good)
 }
 
 fn reload(args: &ReloadArgs) -> Result<(), Failure> {
     let text = reload::run(args)?;
-    write!(io::stdout().lock(), "{text}")?;
+    write!(out(), "{text}")?;
     Ok(())
 }
 
 fn init(args: &InitArgs) -> Result<(), Failure> {
     match init::run(args)? {
-        init::Output::Text(text) => write!(io::stdout().lock(), "{text}")?,
+        init::Output::Text(text) => write!(out(), "{text}")?,
         init::Output::Written(next) => say(&next),
     }
     Ok(())
@@ -216,35 +213,35 @@ fn init(args: &InitArgs) -> Result<(), Failure> {
 /// Returns the exit code.
 fn import(args: &ImportArgs) -> Result<u8, Failure> {
     let import::Output { text, code } = import::run(args)?;
-    write!(io::stdout().lock(), "{text}")?;
+    write!(out(), "{text}")?;
     Ok(code)
 }
 
 /// Returns the exit code.
 fn prices(args: &PricesArgs) -> Result<u8, Failure> {
     let prices::Output { text, code } = prices::run(args)?;
-    write!(io::stdout().lock(), "{text}")?;
+    write!(out(), "{text}")?;
     Ok(code)
 }
 
 fn policy(args: &PolicyArgs) -> Result<(), Failure> {
     let output = policy::run(args)?;
     match output.is_json {
-        true => write!(io::stdout().lock(), "{}", output.text)?,
-        false => write!(anstream::stdout().lock(), "{}", output.text)?,
+        true => write!(out(), "{}", output.text)?,
+        false => write!(styled_out(), "{}", output.text)?,
     }
     Ok(())
 }
 
 fn reset(args: &ResetArgs) -> Result<(), Failure> {
     let text = policy::reset(args)?;
-    write!(anstream::stdout().lock(), "{text}")?;
+    write!(styled_out(), "{text}")?;
     Ok(())
 }
 
 fn top(args: &TopArgs) -> Result<(), Failure> {
     let shown = top::run(args)?;
-    write!(io::stdout().lock(), "{}", shown.text)?;
+    write!(out(), "{}", shown.text)?;
     match &shown.failures[..] {
         [] => Ok(()),
         failures => Err(Failure::Untold(failures.join("; "))),
@@ -255,7 +252,7 @@ fn replay(args: ReplayArgs) -> Result<(), Failure> {
     let config = load(&args.config)?.config;
     let against = args.against.as_deref().map(load).transpose()?;
     let report = replay::run(&args, config, against.map(|compiled| compiled.config))?;
-    writeln!(io::stdout().lock(), "{}", report.text.trim_end())?;
+    writeln!(out(), "{}", report.text.trim_end())?;
     Ok(report.says_enough()?)
 }
 
@@ -263,11 +260,11 @@ fn completions(shell: Shell) -> Result<(), Failure> {
     // It panics if it cannot write.
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "tollgate", &mut text);
-    io::stdout().lock().write_all(&text)?;
+    out().write_all(&text)?;
     Ok(())
 }
 
 fn schema() -> Result<(), Failure> {
-    writeln!(io::stdout().lock(), "{:#}", config::schema())?;
+    writeln!(out(), "{:#}", config::schema())?;
     Ok(())
 }

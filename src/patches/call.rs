@@ -46,7 +46,7 @@ pub enum IfMatch {
 }
 
 /// The change is made, and in force on this node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
     /// The patch or the candidate before.
     pub before: Value,
@@ -69,8 +69,20 @@ pub enum Rejected {
     Invalid(Vec<Mistake>),
     /// There is no room for it.
     Full(String),
-    /// The store does not answer. The change may have been made.
+    /// The store does not answer, so nothing is changed.
     Away(String),
+    /// The store has not answered to this change, which may have been made.
+    Unanswered(String, Box<Done>),
+}
+
+impl Rejected {
+    /// Why this change, which was sent to the store, is not known to be made.
+    pub fn of_sent(self, change: &Done) -> Self {
+        match self {
+            Self::Away(why) => Self::Unanswered(why, Box::new(change.clone())),
+            other => other,
+        }
+    }
 }
 
 impl IfMatch {

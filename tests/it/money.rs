@@ -371,3 +371,37 @@ fn refusals_and_warnings_of_a_budget_say_what_a_unit_is() {
         events += &String::from_utf8_lossy(&chunk);
     }
 }
+
+/// The cost of a model was that of `unknown` models if a path was spelled in another way that its
+/// backend reads as the same.
+#[test]
+fn a_model_in_a_path_has_one_price_in_every_spelling() {
+    let body = "{\"usage\":{\"inputTokens\":1000,\"outputTokens\":1000}}";
+    let origin = Origin::answering(move |_| {
+        let length = body.len();
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n\
+             {body}"
+        )
+    });
+    let prices = "prices: { currency: usd, models: { titan: { input: 1_000, output: 10_000 } }, \
+                  unknown: { input: 1, output: 1 } }\nruntime: { workers: 1 }";
+    let policy = "key: ip, limit: 1000 usd/day, cost: { reserve: {}, settle: { usage: bedrock } }";
+    let gateway = Gateway::limiting_with(&origin, policy, prices);
+    let paths = [
+        "/model/titan/converse",
+        "/model%2Ftitan/converse",
+        "/model/titan%2Fconverse",
+        "/Model/titan/converse",
+        "/model/titan;x/converse",
+        "/model/titan/converse/;embed",
+    ];
+    for (count, path) in paths.iter().enumerate() {
+        let json = ["Content-Type: application/json"];
+        let response = gateway.client().request("POST", path, &json, b"{\"messages\":[]}");
+        assert_eq!(response.status, 200, "{path}");
+        let line = &gateway.access_lines(count + 1)[count];
+        assert_eq!(line["spent"], 11.0, "{path}: {line}");
+        assert_eq!(line["model"], "titan", "{path}: {line}");
+    }
+}

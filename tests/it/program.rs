@@ -55,6 +55,15 @@ fn a_valid_file_is_reported_as_good() {
     assert_eq!(output.stdout, format!("{path}: {summary}\n"));
 }
 
+/// The exit code and the errors of a command whose output is closed.
+fn unread(arguments: &[&str]) -> (Option<i32>, String) {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let output = Program::command().args(arguments).stdout(writer).output();
+    let output = output.expect("the program was built");
+    (output.status.code(), String::from_utf8(output.stderr).expect("UTF-8"))
+}
+
 /// As in `tollgate key list | head`, but the reader is gone before the first line.
 #[test]
 fn a_reader_that_needs_no_more_is_no_failure() {
@@ -66,13 +75,6 @@ fn a_reader_that_needs_no_more_is_no_failure() {
     let made = Program::run(&["key", "-c", &path, "create", "--store", "--first", "--team", "a"]);
     assert_eq!(made.code, Some(0), "{}", made.stderr);
     let id = made.stdout.split('_').nth(1).expect("it has an id");
-    let unread = |arguments: &[&str]| {
-        let (reader, writer) = std::io::pipe().expect("a pipe");
-        drop(reader);
-        let output = Program::command().args(arguments).stdout(writer).output();
-        let output = output.expect("the program was built");
-        (output.status.code(), String::from_utf8(output.stderr).expect("UTF-8"))
-    };
     for arguments in [
         &["schema"][..],
         &["completions", "bash"],
@@ -92,6 +94,43 @@ fn a_reader_that_needs_no_more_is_no_failure() {
     assert_eq!(code, Some(1), "{told}");
     assert!(told.contains(" is made, but its text cannot be written: "), "{told}");
     assert!(told.contains("with tollgate key rotate "), "{told}");
+}
+
+/// A script reads the exit code, as in `tollgate check --json new.yaml | head -1`.
+#[test]
+fn a_verdict_stays_when_the_output_is_closed() {
+    let (_directory, bad) = file(BAD);
+    let (_directory_too, limited) = file(
+        "listeners: [{ address: \"127.0.0.1:0\" }]\n\
+         policies: { each: { key: ip, limit: 1/day } }\n\
+         routes: [{ path: \"/*\", policies: [each], respond: { body: ok } }]\n",
+    );
+    let explain = ["explain", "-c", &limited, "--used", "1", "http://a.test/"];
+    for (arguments, code) in [
+        (&["check", "--json", "-c", &bad][..], 2),
+        (&explain, 3),
+        (&["health", "--admin", "http://127.0.0.1:1"], 1),
+        (&["status", "--admin", "http://127.0.0.1:1"], 1),
+        (&["top", "--once", "--admin", "http://127.0.0.1:1"], 1),
+    ] {
+        assert_eq!(unread(arguments).0, Some(code), "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_text_of_a_new_key_is_not_lost_in_silence() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("keys.yaml");
+    let path = path.to_str().expect("UTF-8");
+    let (code, told) = unread(&["key", "create", "--file", path, "--name", "one"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("its text cannot be written"), "{told}");
+    assert!(told.contains("remove its entry, and make another key"), "{told}");
+    assert_eq!(unread(&["key", "create"]).0, Some(2));
+    // A device has no end.
+    let endless = Program::run(&["key", "create", "--file", "/dev/zero"]);
+    assert_eq!(endless.code, Some(2), "{}", endless.stderr);
+    assert!(endless.stderr.contains("not a regular file"), "{}", endless.stderr);
 }
 
 /// A script that rotates logs signals every process of this name.

@@ -30,15 +30,18 @@ impl PatchKeeper {
         let now = self.clock.wall();
         let after = new.applied(definition, &definitions, actor, now).map_err(Rejected::Invalid)?;
         let value = after.patch.is_some().then(|| after.encode());
-        // Without an entry, the list has the mode of the file already.
-        if value.is_some() || version.is_some() {
-            self.write(&name, version, value).await?;
-            self.apply().await;
-        }
         let same = present.filter(|entry| entry.digest == definition.digest);
         let shown = |entry: Option<Entry>| {
             entry.and_then(|it| it.patch).map_or(Value::Null, |it| json!(it.shown()))
         };
-        Ok(Done { before: shown(same.and_then(|it| it.at(now))), after: shown(Some(after)) })
+        let before = shown(same.and_then(|it| it.at(now)));
+        let change = Done { before, after: shown(Some(after)) };
+        // Without an entry, the list has the mode of the file already.
+        if value.is_some() || version.is_some() {
+            let written = self.write(&name, version, value).await;
+            written.map_err(|rejected| rejected.of_sent(&change))?;
+            self.apply().await;
+        }
+        Ok(change)
     }
 }

@@ -95,20 +95,24 @@ impl PatchKeeper {
         let after = edited(requested, before.clone(), &definitions, actor, now)?;
         self.check(definition, &after, is_patch, now)?;
         let value = (after.patch.is_some() || after.candidate.is_some()).then(|| after.encode());
-        self.write(policy, version, value).await?;
-        self.apply().await;
         let part = |entry: &Entry| {
             let part = if is_patch { &entry.patch } else { &entry.candidate };
             part.as_ref().map_or(Value::Null, |it| json!(it.shown()))
         };
-        Ok(Done { before: part(&before), after: part(&after) })
+        let change = Done { before: part(&before), after: part(&after) };
+        self.write(policy, version, value).await.map_err(|rejected| rejected.of_sent(&change))?;
+        self.apply().await;
+        Ok(change)
     }
 
     /// Removes an entry that this node ignores, for all nodes.
     async fn remove_ignored(&self, policy: &str, version: EntryVersion) -> Result<Done, Rejected> {
-        self.write(policy, Some(version), None).await?;
+        let before = Value::from("a change that this node ignores");
+        let change = Done { before, after: Value::Null };
+        let written = self.write(policy, Some(version), None).await;
+        written.map_err(|rejected| rejected.of_sent(&change))?;
         self.apply().await;
-        Ok(Done { before: Value::from("a change that this node ignores"), after: Value::Null })
+        Ok(change)
     }
 
     /// Returns when the workers have the changes that are known, or take long.

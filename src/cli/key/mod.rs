@@ -4,8 +4,7 @@
 mod args;
 mod entry;
 
-use std::fs;
-use std::io::{self, BufRead as _, ErrorKind, IsTerminal as _, Read as _};
+use std::io::{self, BufRead as _, ErrorKind, IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -13,7 +12,7 @@ use tollgate_core::api_keys::{KeyDigest, KeyForm, NewKey, PrefixError};
 
 use super::console::say;
 use super::whole_file;
-use crate::config::{api_key_mistakes, api_keys_in};
+use crate::config::{api_key_mistakes, api_keys_in, open_regular};
 use args::CreateArgs;
 pub use args::{EXAMPLES, KeyArgs, KeyCommand};
 
@@ -58,22 +57,45 @@ pub enum Problem {
     /// There is no key on standard input.
     #[error("there is no key on standard input; write: tollgate key hash < FILE")]
     NoKey,
+    /// The entry of a new key is in the file, and its text is lost.
+    #[error(
+        "{path} has the key {id}, but its text cannot be written: {error}; remove its entry, and make another key",
+        path = path.display()
+    )]
+    NotShown {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        id: String,
+        /// Why its text is lost.
+        error: io::Error,
+    },
+    /// The output cannot be written. Nothing has changed.
+    #[error("cannot write the output: {0}")]
+    Output(io::Error),
     /// What was read is not one key.
     #[error("standard input has more than one line, or a line above 64 KiB; give it one key")]
     ManyLines,
 }
 
-/// Runs a command that is not about a store. Returns what is printed.
-pub fn run(args: &KeyArgs) -> Result<String, Problem> {
+/// Runs a command that is not about a store.
+///
+/// # Errors
+/// If there is no key or no hash, or the output is closed: a secret that is not read is lost.
+pub fn run(args: &KeyArgs) -> Result<(), Problem> {
     match &args.command {
         KeyCommand::Create(args) => create(args),
-        KeyCommand::Hash => hash(),
-        KeyCommand::Stored(_) => Ok(String::new()),
+        KeyCommand::Hash => print(&hash()?.to_string()).map_err(Problem::Output),
+        KeyCommand::Stored(_) => Ok(()),
     }
 }
 
+fn print(text: &str) -> io::Result<()> {
+    writeln!(io::stdout().lock(), "{text}")
+}
+
 /// The hash of the key on standard input. One end of a line is not a part of it.
-fn hash() -> Result<String, Problem> {
+fn hash() -> Result<KeyDigest, Problem> {
     let input = io::stdin();
     if input.is_terminal() {
         say("type or paste the key, and then Enter");
@@ -91,10 +113,10 @@ fn hash() -> Result<String, Problem> {
     if key.is_empty() {
         return Err(Problem::NoKey);
     }
-    Ok(format!("{}\n", KeyDigest::of(key)))
+    Ok(KeyDigest::of(key))
 }
 
-fn create(args: &CreateArgs) -> Result<String, Problem> {
+fn create(args: &CreateArgs) -> Result<(), Problem> {
     let form = KeyForm::new(&args.prefix)?;
     let key = NewKey::generate(&form);
     let entry = entry::entry(args, &key);
@@ -103,7 +125,9 @@ fn create(args: &CreateArgs) -> Result<String, Problem> {
     if let Some(mistakes) = api_key_mistakes("the key", &alone, &form) {
         return Err(Problem::Entry(mistakes));
     }
-    let Some(path) = &args.file else { return Ok(format!("{}\n{entry}\n", key.text)) };
+    let Some(path) = &args.file else {
+        return print(&format!("{}\n{entry}", key.text)).map_err(Problem::Output);
+    };
     let before = read(path)?;
     if let Some(mistakes) = api_key_mistakes(&path.to_string_lossy(), &before, &form) {
         return Err(Problem::Mistakes { path: path.clone(), mistakes });
@@ -123,11 +147,12 @@ fn create(args: &CreateArgs) -> Result<String, Problem> {
         path.display(),
         key.id
     ));
-    Ok(format!("{}\n", key.text))
+    let lost = |error| Problem::NotShown { path: path.clone(), id: key.id.to_string(), error };
+    print(&key.text).map_err(lost)
 }
 
 fn read(path: &Path) -> Result<String, Problem> {
-    match fs::read_to_string(path) {
+    match open_regular(path).and_then(io::read_to_string) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(Problem::File { path: path.to_owned(), error }),

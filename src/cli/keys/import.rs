@@ -7,7 +7,7 @@ use tollgate_core::store::keys::KeyStorage;
 use super::args::ImportForm;
 use super::csv;
 use super::foreign::{self, Foreign, PolicyNames, Program};
-use crate::api_keys::{Import, ImportedKey, KeyError, Keys, Seen, TeamForm, Teams};
+use crate::api_keys::{Import, Imported, ImportedKey, KeyError, Keys, Seen, TeamForm, Teams};
 use crate::cli::console::say;
 use crate::config;
 
@@ -25,8 +25,16 @@ pub struct Input {
 /// Reads an input of this form.
 ///
 /// # Errors
-/// If it cannot be read.
+/// If it cannot be read, or has nothing.
 pub fn read(from: ImportForm, text: &str, policies: &PolicyNames) -> Result<Input, String> {
+    let input = read_any(from, text, policies)?;
+    if input.keys.is_empty() && input.teams.is_empty() && input.left_out.is_empty() {
+        return Err("the input has no keys".to_owned());
+    }
+    Ok(input)
+}
+
+fn read_any(from: ImportForm, text: &str, policies: &PolicyNames) -> Result<Input, String> {
     if from != ImportForm::Litellm && (policies.rpm.is_some() || policies.tpm.is_some()) {
         return Err("--rpm and --tpm are for --from litellm".to_owned());
     }
@@ -46,6 +54,30 @@ pub fn read(from: ImportForm, text: &str, policies: &PolicyNames) -> Result<Inpu
     };
     let Foreign { keys, report } = foreign::read(program, text, policies)?;
     Ok(Input { keys, left_out: report.lines().collect(), ..input })
+}
+
+/// How many keys became what.
+#[derive(Default)]
+struct Totals {
+    stored: usize,
+    present: usize,
+    refused: usize,
+}
+
+impl Totals {
+    /// Adds a part of the import, and says why keys are refused.
+    fn add(&mut self, done: &Imported) {
+        self.stored += done.stored.len();
+        self.present += done.present.len();
+        self.refused += done.refused.len();
+        done.refused.iter().for_each(|why| say(why));
+        done.warning.iter().for_each(|warning| say(warning));
+    }
+
+    fn say(&self) {
+        let Self { stored, present, .. } = self;
+        say(&format!("{stored} keys are stored, and {present} were there before"));
+    }
 }
 
 /// Stores the keys and teams of an input, and says what became of them. Returns how many keys are
@@ -69,20 +101,24 @@ pub async fn store(
         let (.., written) = keys.set_team(name, form, Some(&Seen::Anything), &Teams::All).await?;
         written.check()?;
     }
-    let mut stored = 0;
-    let mut present = 0;
-    let mut refused = 0;
+    let mut totals = Totals::default();
     for (index, batch) in imported.chunks(BATCH).enumerate() {
         let batch = Import { keys: batch.to_vec(), weak };
-        let done = keys.import(&batch, &Teams::All, index * BATCH).await?;
-        stored += done.stored.len();
-        present += done.present.len();
-        refused += done.refused.len();
-        done.refused.iter().for_each(|why| say(why));
-        done.warning.iter().for_each(|warning| say(warning));
+        match keys.import(&batch, &Teams::All, index * BATCH).await {
+            Ok(done) => totals.add(&done),
+            Err(error) => {
+                if let KeyError::Interrupted { done, .. } = &error {
+                    totals.add(done);
+                }
+                totals.say();
+                return Err(error);
+            }
+        }
     }
-    // From now on, a key that is not there is unknown.
-    storage.begin().await?;
-    say(&format!("{stored} keys are stored, and {present} were there before"));
-    Ok(refused)
+    totals.say();
+    if totals.stored + totals.present > 0 || !teams.is_empty() {
+        // From now on, a key that is not there is unknown.
+        storage.begin().await?;
+    }
+    Ok(totals.refused)
 }

@@ -305,8 +305,8 @@ fn input() -> Result<String, Problem> {
     text_within(io::stdin().lock(), MAX_INPUT_MIB)
 }
 
-/// The whole text, of at most this many MiB. A part of it is never taken for the whole: the keys
-/// behind it would be unknown.
+/// The whole text, of at most this many MiB, without a byte order mark. A part of it is never taken for
+/// the whole: the keys behind it would be unknown.
 fn text_within(input: impl Read, most_mib: u64) -> Result<String, Problem> {
     let most_bytes = most_mib << 20;
     let mut bytes = Vec::new();
@@ -317,7 +317,11 @@ fn text_within(input: impl Read, most_mib: u64) -> Result<String, Problem> {
         return Err(Problem::Input(why));
     }
     let not_text = |_| io::Error::new(ErrorKind::InvalidData, "standard input is not UTF-8 text");
-    Ok(String::from_utf8(bytes).map_err(not_text)?)
+    let text = String::from_utf8(bytes).map_err(not_text)?;
+    Ok(match text.strip_prefix('\u{feff}') {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    })
 }
 
 fn map(pairs: &[(String, String)]) -> BTreeMap<String, String> {

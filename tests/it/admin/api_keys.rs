@@ -318,3 +318,31 @@ fn a_key_that_is_not_known_here_may_have_another_counter() {
         assert_eq!(response.status, status, "{response:?}");
     }
 }
+
+/// The override has a counter of its own, and the answer has named the key.
+#[test]
+fn the_counter_of_a_key_is_forgotten_also_while_an_override_is_in_force() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    let gateway = start(
+        &format!(
+            "keys: {{ path: {:?} }}, overrides: {{ path: {:?} }}",
+            path("keys.redb"),
+            path("overrides.redb")
+        ),
+        "key: ip, limit: 5/minute, overrides: true",
+    );
+    let client = AdminClient::new(&gateway, OPERATE);
+    let (id, key) = key_with(&client, json!({ "limits": { "each": "4/hour" } }));
+    assert_eq!(request(&gateway, &key).status, 200);
+    let of_key = format!("/v1/policies/each/keys/127.0.0.1?api_key={id}");
+    assert_eq!(client.get(&of_key).json()["remaining"], 3);
+    let own = "/v1/policies/each/overrides/127.0.0.1";
+    let limit = json!({ "limit": "100/hour" }).to_string();
+    assert_eq!(client.send("PUT", own, &[JSON], &limit).status, 200);
+    assert_eq!(client.get(&of_key).json()["limit_from"], "override");
+    assert_eq!(client.send("DELETE", &of_key, &[], "").json()["api_key"], json!(id));
+    assert_eq!(client.send("DELETE", own, &[], "").status, 200);
+    let shown = client.get(&of_key).json();
+    assert_eq!((&shown["limit_from"], &shown["remaining"]), (&json!("key"), &json!(4)), "{shown}");
+}

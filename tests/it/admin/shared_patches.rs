@@ -81,6 +81,25 @@ fn a_patch_on_one_of_three_nodes_holds_on_all_and_outlives_reloads_and_restarts(
     soon(&gateways, 3);
 }
 
+/// The entry had no values, and no later one tells them.
+#[test]
+fn a_patch_that_may_have_been_made_is_recorded_with_its_values() {
+    let redis = Redis::start(Options::default());
+    let gateway = Gateway::start(&file(&redis).replace("timeout: 2s", "timeout: 200ms"));
+    let client = AdminClient::new(&gateway, OPERATE);
+    let first = patch(&client, r#"{"limit":"50/1d"}"#);
+    assert_eq!(first.status, 200, "{first:?}");
+    // Writes wait, and reads do not.
+    redis.cli(&["CLIENT", "PAUSE", "3000", "WRITE"]);
+    let late = change(&client, "PATCH", EACH, "*", r#"{"limit":"60/1d"}"#);
+    assert_eq!(late.status, 503, "{late:?}");
+    assert!(late.text().contains("this one may have been made"), "{late:?}");
+    let entry = client.get("/v1/audit").json()["items"][0].clone();
+    assert_eq!((&entry["policy"], &entry["status"]), (&json!("each"), &json!(503)), "{entry}");
+    assert_eq!(entry["before"]["limit"], json!("50/1d"), "{entry}");
+    assert_eq!(entry["after"]["limit"], json!("60/1d"), "{entry}");
+}
+
 #[test]
 fn while_redis_is_away_patches_stay_and_afterwards_they_are_written_again() {
     let mut redis = Redis::start(Options::default());

@@ -81,3 +81,30 @@ fn hashes_of_litellm_and_unkey_are_taken_as_they_are() {
     assert_eq!(broken.code, Some(2));
     assert!(!broken.stderr.contains("hunter2"), "{}", broken.stderr);
 }
+
+/// JSON with a mark was read as a table without rows, and the new store of keys refused all others.
+#[test]
+fn an_input_with_a_byte_order_mark_is_read_and_one_without_keys_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let gateway = gateway(&directory);
+    let [one, two, _] = TEXTS;
+    for (empty, why) in [
+        ("", "the input is empty"),
+        ("\u{feff}", "the input is empty"),
+        ("token,key_alias\n", "the input has no keys"),
+    ] {
+        let done = import(&gateway, &["--from", "litellm"], empty);
+        assert_eq!(done.code, Some(2), "{empty:?}: {}", done.stderr);
+        assert!(done.stderr.contains(why), "{empty:?}: {}", done.stderr);
+    }
+    let done = import(&gateway, &["--from", "file"], "");
+    assert_eq!(done.code, Some(2), "{}", done.stderr);
+    let json = format!("\u{feff}[{{\"token\":\"{}\"}}]", hash(one));
+    let csv = format!("\u{feff}token,key_alias\n{},two\n", hash(two));
+    for input in [json, csv] {
+        let done = import(&gateway, &["--from", "litellm"], &input);
+        assert_eq!(done.code, Some(0), "{input}: {}", done.stderr);
+        assert!(done.stderr.contains("1 keys are stored"), "{input}: {}", done.stderr);
+    }
+    eventually("the keys hold", || status(&gateway, one) == 200 && status(&gateway, two) == 200);
+}

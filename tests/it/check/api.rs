@@ -23,7 +23,7 @@ impl Caller {
         Self::at(gateway.addresses()[1])
     }
 
-    fn at(address: SocketAddr) -> Self {
+    pub(super) fn at(address: SocketAddr) -> Self {
         let token = format!("Authorization: Bearer {TOKEN}");
         let fields = vec!["Content-Type: application/json".to_owned(), token];
         Self { client: Client::connect(address), fields }

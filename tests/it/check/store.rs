@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use super::api::Caller;
 use super::authorization::{ask_with, has, question};
 use super::grpc::{Limit, ask, descriptor};
 use crate::support::http::{Http, block_on};
@@ -166,4 +167,46 @@ fn a_counter_that_was_not_asked_is_not_told() {
         }
     });
     assert_eq!(ask(vec![hits("large", 0)]).statuses[0].remaining, 1);
+}
+
+/// The answer was kept for a minute, also when the store had come back.
+#[test]
+fn a_question_that_could_not_be_decided_is_asked_again_under_its_idempotency_key() {
+    let redis = Redis::start(Options::default());
+    let wire = Wire::to(redis.port());
+    let gateway = Gateway::start(&format!(
+        "check: {{ http: {{ address: \"127.0.0.1:0\", tokens: [{{ token: 0123456789abcdef }}] }} }}\n\
+         policies: {{ closed: {{ key: ip, limit: 4/day, on_store_failure: deny }}, \
+           open: {{ key: ip, limit: 4/day, on_store_failure: allow }} }}\n\
+         store: {{ redis: {{ url: \"{}\" }} }}\n",
+        wire.url()
+    ));
+    let mut caller = Caller::at(gateway.addresses()[0]);
+    let closed = r#"{"policy": "closed", "key": "192.0.2.1"}"#;
+    let open = r#"{"policy": "open", "key": "192.0.2.1"}"#;
+    let calls = [
+        ("alone", closed.to_owned()),
+        ("together", format!(r#"{{"checks": [{closed}, {open}], "together": true}}"#)),
+        ("list", format!(r#"{{"checks": [{closed}, {closed}]}}"#)),
+        ("mixed", format!(r#"{{"checks": [{closed}, {open}]}}"#)),
+    ];
+    let mut ask = |(name, body): &(&str, String)| {
+        let (status, answer) =
+            caller.send("/v1/check", body, &[&format!("Idempotency-Key: {name}")]);
+        assert_eq!(status, 200, "{name}: {answer}");
+        let first = answer.get("answers").map_or(&answer, |answers| &answers[0]);
+        first["outcome"].as_str().expect("a word").to_owned()
+    };
+    wire.set(Fault::Cut);
+    eventually("the store is away", || gateway.log().contains("Redis is away"));
+    for call in &calls {
+        assert_eq!(ask(call), "unavailable", "{call:?}");
+    }
+    wire.set(Fault::None);
+    eventually("the store decides", || ask(&("new", closed.to_owned())) == "admitted");
+    for call in &calls[..3] {
+        assert_eq!(ask(call), "admitted", "{call:?}");
+    }
+    // Its second question is counted, and is not counted again.
+    assert_eq!(ask(&calls[3]), "unavailable");
 }

@@ -36,9 +36,10 @@ impl<'r> Claims<&'r Arc<Policy>> {
             if !own.has_limit_of(&claim) {
                 return Err(OtherLimit);
             }
-            own.cost = own.cost.saturating_add(claim.cost).min(MAX_LIMIT + 1);
             // Units that are known are charged in full.
-            own.is_capped &= claim.is_capped;
+            let can_be_less = |part: &Claim<_>| part.is_capped || part.cost == 0;
+            own.is_capped = can_be_less(own) && can_be_less(&claim);
+            own.cost = own.cost.saturating_add(claim.cost).min(MAX_LIMIT + 1);
         }
         Ok(())
     }
@@ -151,12 +152,17 @@ mod tests {
         let policy = Arc::new(policy("p", 100, HOUR));
         let exact = || claims(&policy, LimitChoice::Own, 1).costing(5000);
         let estimate = || exact().as_estimates();
+        let nothing = || exact().costing(0);
         assert_eq!([costs(&exact()), costs(&estimate())], [[5000], [100]]);
         assert_eq!(costs(&estimate().costing(0).not_free()), [1]);
         for (mut first, second, cost) in [
             (estimate(), estimate(), 100),
             (estimate(), exact(), 10_000),
             (exact(), estimate(), 10_000),
+            (estimate(), nothing(), 100),
+            (nothing(), estimate(), 100),
+            (exact(), nothing(), 5000),
+            (estimate().costing(0).as_estimates(), exact(), 5000),
         ] {
             assert_eq!(first.join(second), Ok(()));
             assert_eq!(costs(&first), [cost]);

@@ -122,8 +122,8 @@ impl Number {
         Some(u64::try_from(whole).unwrap_or(u64::MAX))
     }
 
-    /// The number in decimal digits, if it is an integer of at most 64 bits and a sign: `1.0` and
-    /// `1e0` are `1`, and `-0` is `0`.
+    /// The number in decimal digits, if it is an integer: `1.0` and `1e0` are `1`, and `-0` is `0`.
+    /// All numbers of more than 64 bits are the largest number of 64 bits, with their sign.
     pub(super) fn integer(&self) -> Option<String> {
         if self.significand == 0 {
             return Some("0".into());
@@ -131,7 +131,7 @@ impl Number {
         // The negative of a negative number, which is rounded up, is not rounded at all.
         let size = Self { is_negative: false, ..*self };
         let whole = size.rounded_up()?;
-        let is_whole = size.rounded_down() == Some(whole);
+        let is_whole = size.rounded_down().is_none_or(|down| down == whole);
         let sign = if self.is_negative { "-" } else { "" };
         is_whole.then(|| format!("{sign}{whole}"))
     }

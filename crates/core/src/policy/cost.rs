@@ -4,6 +4,7 @@ use http::HeaderName;
 use http::header::CONTENT_LENGTH;
 
 use super::fields;
+use super::whole_number::whole_number;
 use super::{Cost, Policy, Subject};
 use crate::request::{Content, ContentWord};
 
@@ -43,7 +44,7 @@ impl Subject<'_, '_> {
         match self.request.values() {
             Content::Read(values) => {
                 let read = values.get(&ContentWord::Calls).ok().flatten();
-                read.and_then(number).unwrap_or(1)
+                read.and_then(whole_number).unwrap_or(1)
             }
             Content::Empty => 0,
             Content::Unknown | Content::Unread => u64::from(self.request.has_content()),
@@ -64,23 +65,12 @@ impl Subject<'_, '_> {
         if !self.is_from_trusted_peer() {
             return None;
         }
-        number(fields::header(self.request.fields(), name).ok()?)
+        whole_number(fields::header(self.request.fields(), name).ok()?)
     }
 
     pub(super) fn content_length(&self) -> Option<u64> {
-        number(fields::header(self.request.fields(), &CONTENT_LENGTH).ok()?)
+        whole_number(fields::header(self.request.fields(), &CONTENT_LENGTH).ok()?)
     }
-}
-
-/// Parses decimal digits only. A number that exceeds 64 bits counts as the largest number,
-/// so that a long number does not cost less than a short one.
-fn number(text: &[u8]) -> Option<u64> {
-    let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    is_number.then(|| {
-        text.iter().fold(0_u64, |number, digit| {
-            number.saturating_mul(10).saturating_add(u64::from(digit - b'0'))
-        })
-    })
 }
 
 #[cfg(test)]

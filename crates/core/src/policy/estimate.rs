@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::Method;
 
 use super::fields::Lack;
+use super::model_path::ModelPath;
 use super::{Estimate, Policy, Reservation, Subject};
 use crate::meter::Usage;
 use crate::request::{Content, ContentFault, ContentSize};
@@ -36,7 +37,7 @@ impl Subject<'_, '_> {
 
     /// The tokens, if the size of the body is known.
     fn estimated_usage(&self, reservation: &Reservation) -> Result<Option<Usage>, ContentFault> {
-        let path = self.request.path();
+        let path = &ModelPath::new(self.request.path());
         let of_bytes = |bytes| {
             let size = ContentSize { bytes, ..ContentSize::default() };
             reservation.usage(path, &size, None).map(Some)
@@ -70,7 +71,8 @@ impl Subject<'_, '_> {
     /// The model that the request names.
     fn model(&self, reservation: &Reservation) -> Result<Option<Box<str>>, Lack> {
         let Some(key) = reservation.model() else {
-            return Ok(reservation.model_in_path(self.request.path()).map(Box::from));
+            let path = ModelPath::new(self.request.path());
+            return Ok(reservation.model_in_path(&path).map(Box::from));
         };
         match self.single(key) {
             Ok(single) => Ok(Some(String::from_utf8_lossy(&single.value).into())),

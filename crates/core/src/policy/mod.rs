@@ -41,6 +41,7 @@ mod key_text;
 mod limit;
 mod misfits;
 mod missing_key;
+mod model_path;
 mod override_limit;
 mod pairs;
 mod partition;
@@ -61,6 +62,7 @@ mod token;
 mod token_fault;
 mod value;
 mod warn;
+mod whole_number;
 
 pub use access::{
     AccessEffect, AccessList, AccessMode, AccessRule, AccessStep, AccessVerdict, AccessVerdicts,

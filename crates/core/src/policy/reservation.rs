@@ -8,6 +8,8 @@
 use std::num::NonZeroU64;
 
 use super::KeyExpr;
+use super::model_path::ModelPath;
+use super::whole_number::whole_number;
 use crate::meter::{Expected, Usage, UsageApi};
 use crate::price::PriceEntry;
 use crate::request::{ContentFault, ContentSize, ContentValues, ContentWord};
@@ -145,13 +147,13 @@ impl Reservation {
     /// The tokens of a request for this path, whose body has this size and these values.
     pub(super) fn usage(
         &self,
-        path: &str,
+        path: &ModelPath<'_>,
         size: &ContentSize,
         values: Option<&ContentValues>,
     ) -> Result<Usage, ContentFault> {
         let number = |word: &ContentWord| -> Result<Option<u64>, ContentFault> {
             let value = values.map_or(Ok(None), |values| values.get(word))?;
-            Ok(value.and_then(|value| std::str::from_utf8(value).ok()?.parse().ok()))
+            Ok(value.and_then(whole_number))
         };
         let ReserveSettings { output, max_output, bytes_per_token, image, stored_input, .. } =
             &self.settings;
@@ -171,26 +173,16 @@ impl Reservation {
         let files = size.files.saturating_mul(*image);
         let input = text.saturating_add(files).saturating_add(stored);
         let each = stated.unwrap_or(*output).min(max_output.unwrap_or(u64::MAX));
-        let output = if has_output(path) { each.saturating_mul(choices) } else { 0 };
+        let output = if path.has_output() { each.saturating_mul(choices) } else { 0 };
         Ok(Usage { input, output, ..Usage::default() })
     }
 
     /// The model in a path, for APIs that name it there.
-    pub(super) fn model_in_path<'p>(&self, path: &'p str) -> Option<&'p str> {
-        let name = match self.api {
-            UsageApi::Gemini => {
-                let behind = path.rsplit_once("/models/")?.1;
-                behind.rsplit_once(':').map_or(behind, |parts| parts.0)
-            }
-            UsageApi::Bedrock => path.split_once("/model/")?.1.split('/').next()?,
-            UsageApi::OpenAi | UsageApi::Anthropic | UsageApi::Ollama => return None,
-        };
-        (!name.is_empty()).then_some(name)
+    pub(super) fn model_in_path<'p>(&self, path: &'p ModelPath<'_>) -> Option<&'p str> {
+        match self.api {
+            UsageApi::Gemini => path.gemini(),
+            UsageApi::Bedrock => path.bedrock(),
+            UsageApi::OpenAi | UsageApi::Anthropic | UsageApi::Ollama => None,
+        }
     }
-}
-
-/// Whether requests for this path have an output of tokens. Embeddings have none.
-fn has_output(path: &str) -> bool {
-    let ends = ["embeddings", "embed", ":embedContent", ":batchEmbedContents"];
-    !ends.iter().any(|end| path.ends_with(end))
 }

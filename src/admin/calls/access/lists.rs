@@ -91,10 +91,15 @@ pub async fn change(node: &Node, call: &Call, body: Bytes) -> Result<Answer, Pro
     };
     node.patches.try_send(asked).map_err(|_| away())?;
     let done = answer.await.map_err(|_| away())?;
-    let Done { before, after } = done.map_err(|rejected| problem(rejected, name))?;
+    let change = |Done { before, after }| Change {
+        list: Some(name.to_owned()),
+        before,
+        after,
+        ..Change::default()
+    };
+    let change = change(done.map_err(|rejected| problem(rejected, name, change))?);
     let mut answer = one(node, &node.view(), name)?;
-    answer.change =
-        Some(Change { list: Some(name.to_owned()), before, after, ..Change::default() });
+    answer.change = Some(change);
     Ok(answer)
 }
 

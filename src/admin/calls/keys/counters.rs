@@ -120,7 +120,8 @@ pub async fn reset(node: &Node, view: &View, call: &Call) -> Result<Answer, Prob
         }
     }
     let own = subject.counter(policy.counter, &policy.algorithm);
-    for counter in iter::once(own).chain(others).chain(subject.beside()) {
+    let of_holder = subject.of_holder()?;
+    for counter in iter::once(own).chain(of_holder).chain(others).chain(subject.beside()) {
         if counters.iter().all(|it| it.key != counter.key) {
             counters.push(counter);
         }

@@ -150,6 +150,19 @@ impl Subject {
         }
     }
 
+    /// The counter under the limit of the API key or the team, whichever limit is in force.
+    ///
+    /// # Errors
+    /// If the limit cannot be counted.
+    pub fn of_holder(&self) -> Result<Option<Inspected>, Problem> {
+        Ok(match self.limit_of_holder()? {
+            Some(Held::Limited(limit)) => {
+                Some(self.counter(limit.counter, limit.of_policy().widest()))
+            }
+            _ => None,
+        })
+    }
+
     /// The limit of the API key or the team. None: it has none that is in force.
     fn limit_of_holder(&self) -> Result<Option<Held>, Problem> {
         let Some((limit, owner)) = self.holder.limit(&self.policy) else { return Ok(None) };

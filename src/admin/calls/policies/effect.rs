@@ -83,7 +83,13 @@ enum Cost {
     /// The same for every request.
     Fixed(u64),
     /// The number in a header field of the request.
-    Field { header: String, default: u64, max: u64 },
+    /// A cost that the request states. Without `max`, it is at most the limit of the client.
+    Field {
+        header: String,
+        default: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max: Option<u64>,
+    },
     /// By the length of the body.
     Body { body_unit_bytes: u64 },
     /// By the messages in the body.
@@ -202,8 +208,7 @@ fn cost(policy: &Policy) -> Cost {
     match &policy.cost {
         policy::Cost::Fixed(units) => Cost::Fixed(*units),
         policy::Cost::Field { name, default, max } => {
-            let max = max.unwrap_or_else(|| policy.algorithm.capacity());
-            Cost::Field { header: name.as_str().to_owned(), default: *default, max }
+            Cost::Field { header: name.as_str().to_owned(), default: *default, max: *max }
         }
         policy::Cost::Body { unit_bytes } => Cost::Body { body_unit_bytes: (*unit_bytes).into() },
         policy::Cost::Calls => Cost::Calls { messages: true },

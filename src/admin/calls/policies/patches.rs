@@ -169,8 +169,8 @@ async fn make(
     };
     node.patches.try_send(asked).map_err(|_| away())?;
     let done = answer.await.map_err(|_| away())?;
-    let Done { before, after } = done.map_err(|rejected| problem(rejected, name))?;
-    let change = Change { policy: Some(name.to_owned()), before, after, ..Change::default() };
+    let change = |Done { before, after }| Change::of_policy(name, before, after);
+    let change = change(done.map_err(|rejected| problem(rejected, name, change))?);
     if persists {
         // The patch is in force until the definition in the file has its values: the policy has
         // them without a break.

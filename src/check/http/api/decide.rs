@@ -15,7 +15,7 @@ use super::api_key::named_key;
 use super::prepare::{Asking, Prepared, dynamic, prepare};
 use super::problem::{Problem, json};
 use super::question::{CheckCall, MAX_CHECKS, MAX_TOGETHER, Parts, parts};
-use super::reply::{Replies, Reply};
+use super::reply::{Answered, Replies, Reply};
 use super::state::ApiState;
 use crate::check::lease::{LeaseToken, LeasedCharge, Place, Seal};
 
@@ -48,7 +48,7 @@ impl Check<'_> {
     ///
     /// # Errors
     /// If one of them has a mistake, or its lease could not be given. Then nothing is counted.
-    pub async fn answer(&self, call: CheckCall) -> Result<Response<Bytes>, Problem> {
+    pub async fn answer(&self, call: CheckCall) -> Result<Answered, Problem> {
         let together = call.together;
         let Parts { all: questions, is_batch } = parts(call, MAX_CHECKS)?;
         let at = |index: usize| if is_batch { format!("/checks/{index}") } else { String::new() };
@@ -83,12 +83,15 @@ impl Check<'_> {
         if is_batch {
             // The futures send their calls in the order of the questions.
             let answers = join_all(ready.into_iter().map(|it| self.one(it))).await;
+            let is_final = is_final(answers.iter().map(|(_, decision)| &decision.outcome));
             let answers = answers.into_iter().map(|(reply, _)| reply).collect();
-            return Ok(json(StatusCode::OK, &Replies { answers }));
+            let response = json(StatusCode::OK, &Replies { answers });
+            return Ok(Answered { response, is_final });
         }
         let only = ready.pop().ok_or_else(|| Problem::bad_request("there is no question"))?;
         let (reply, decision) = self.one(only).await;
-        Ok(self.response(&decision, &reply))
+        let response = self.response(&decision, &reply);
+        Ok(Answered { response, is_final: is_final([&decision.outcome]) })
     }
 
     /// The questions, with what they need for their leases.
@@ -142,7 +145,7 @@ impl Check<'_> {
     }
 
     /// Decides all questions together: all are admitted, or none is.
-    async fn together(&self, ready: Vec<Ready<'_>>) -> Result<Response<Bytes>, Problem> {
+    async fn together(&self, ready: Vec<Ready<'_>>) -> Result<Answered, Problem> {
         let (mut questions, to_lease): (Vec<_>, Vec<_>) = ready.into_iter().unzip();
         let is_peek = questions.iter().any(|it| it.is_peek);
         if is_peek && !questions.iter().all(|it| it.is_peek) {
@@ -198,8 +201,8 @@ impl Check<'_> {
             self.lease(question, to_lease, &mut decision, Some(own), &mut reply);
             answers.push(reply);
         }
-        let status = self.status(&decision);
-        Ok(json(status, &Replies { answers }))
+        let response = json(self.status(&decision), &Replies { answers });
+        Ok(Answered { response, is_final: is_final([&decision.outcome]) })
     }
 
     fn reply(
@@ -265,9 +268,8 @@ impl Check<'_> {
         match decision.outcome {
             _ if !self.prefers_status => StatusCode::OK,
             Outcome::Admit => StatusCode::OK,
-            Outcome::Unavailable(_) | Outcome::Unverifiable(..) => StatusCode::SERVICE_UNAVAILABLE,
+            ref outcome if is_undecided(outcome) => StatusCode::SERVICE_UNAVAILABLE,
             Outcome::Unauthenticated(refusal) => match refusal.fault {
-                AuthFault::KeysAway => StatusCode::SERVICE_UNAVAILABLE,
                 AuthFault::TooManyFailures(_) => StatusCode::TOO_MANY_REQUESTS,
                 _ => StatusCode::UNAUTHORIZED,
             },
@@ -285,6 +287,23 @@ impl Check<'_> {
         }
         response
     }
+}
+
+/// Whether a question could not be decided, because a store or the keys of tokens are away.
+fn is_undecided(outcome: &Outcome<&Arc<Policy>>) -> bool {
+    match outcome {
+        Outcome::Unavailable(_) | Outcome::Unverifiable(..) => true,
+        Outcome::Unauthenticated(refusal) => matches!(refusal.fault, AuthFault::KeysAway),
+        _ => false,
+    }
+}
+
+/// Whether the answer to questions with these outcomes is kept for the same call. If one of them
+/// could not be decided and none is counted, the same call asks again.
+fn is_final<'o>(outcomes: impl IntoIterator<Item = &'o Outcome<&'o Arc<Policy>>> + Clone) -> bool {
+    let mut again = outcomes.clone().into_iter();
+    again.any(|outcome| matches!(outcome, Outcome::Admit))
+        || !outcomes.into_iter().any(is_undecided)
 }
 
 fn random() -> u128 {

@@ -178,8 +178,7 @@ async fn perform(
         Path::Check => {
             let prefers_status = prefers(&fields, "status");
             let check = Check { asking, state, place: &place, prefers_status };
-            let response = check.answer(read(&body)?).await?;
-            Ok(Answered { response, is_final: true })
+            check.answer(read(&body)?).await
         }
         Path::Leases(verb) => {
             let ending = Ending { asking, state, verb };

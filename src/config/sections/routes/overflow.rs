@@ -134,8 +134,9 @@ fn check_path(name: &Spanned<String>, own: &Route, other: &Route, cx: &Context<'
     let its = &other.rule.path.segments;
     let changes = other.handling.changes.as_ref();
     let strip = changes.and_then(|changes| changes.rewrite.strip.as_ref());
-    if let Some(strip) = strip
-        && !own.starts_with(&its[..strip.segments])
+    // A prefix that is longer than the route's own path has an error of its own.
+    if let Some(prefix) = strip.and_then(|strip| its.get(..strip.segments))
+        && !own.starts_with(prefix)
     {
         let message = format!(
             "the route \"{shown}\" removes a prefix with which the path of this route does not begin"

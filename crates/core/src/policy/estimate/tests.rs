@@ -72,6 +72,11 @@ fn the_largest_stated_maximum_counts_for_each_choice() {
         (r#"{"n":3}"#, 3 * 4096),
         (r#"{"max_tokens":7,"n":0}"#, 7),
         (r#"{"max_tokens":18446744073709551615,"n":9}"#, u64::MAX),
+        (r#"{"max_tokens":18446744073709551616}"#, u64::MAX),
+        (r#"{"max_tokens":1e30}"#, u64::MAX),
+        (r#"{"max_tokens":"99999999999999999999999"}"#, u64::MAX),
+        (r#"{"max_tokens":1000,"n":99999999999999999999999}"#, u64::MAX),
+        (r#"{"max_tokens":-1e30}"#, 4096),
         (r#"{"messages":[{"max_tokens":9}]}"#, 4096),
     ] {
         let input = u64::try_from(body.len()).unwrap().div_ceil(3);
@@ -285,8 +290,9 @@ fn expected(api: UsageApi, settings: &ReserveSettings, body: &serde_json::Value)
         serde_json::Value::String(text) => text.parse().ok(),
         serde_json::Value::Number(number) if number.is_f64() => {
             let float = number.as_f64()?;
-            let is_whole = float >= 0.0 && float.fract() == 0.0 && float < 1e19;
-            is_whole.then(|| format!("{:.0}", float.abs()).parse().ok())?
+            let is_whole = float >= 0.0 && float.fract() == 0.0;
+            let digits = || format!("{:.0}", float.abs());
+            is_whole.then(|| digits().parse().unwrap_or(u64::MAX))
         }
         other => other.as_u64(),
     };
