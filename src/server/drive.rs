@@ -5,6 +5,7 @@ use std::error::Error;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use http_body::Body;
 use hyper::body::Incoming;
@@ -12,10 +13,14 @@ use hyper::rt::bounds::Http2ServerConnExec;
 use hyper::rt::{Read, Write};
 use hyper::server::conn::{http1, http2};
 use hyper::service::HttpService;
+use tollgate_core::time::monotonic;
 
 use super::settings::ListenerTimeouts;
 use super::state::progress::{Look, Progress};
 use super::ticker::Ticks;
+
+/// How long a client of HTTP/2 may take to answer the message that the connection ends.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A connection of the HTTP library.
 pub trait Connection: Future<Output = hyper::Result<()>> {
@@ -70,6 +75,11 @@ impl End {
             Err(error) if error.is_user() => Self::Broken,
             Err(_) => Self::Failed,
         }
+    }
+
+    /// How a connection has ended whose client was told of a time limit.
+    fn after_timeout(self) -> Self {
+        if self == Self::Closed { Self::Overdue } else { self }
     }
 
     /// Its name in metrics.
@@ -135,9 +145,10 @@ pub async fn drive<C: Connection, P: Progress, I>(
     let mut drained = pin!(drained);
     let mut stopping = false;
     let mut draining = false;
+    let mut told = None::<Instant>;
     poll_fn(|cx| {
         if let Poll::Ready(end) = poll_and_look(connection.as_mut(), state, &mut ticks, cx) {
-            return Poll::Ready(Ok(end));
+            return Poll::Ready(Ok(if told.is_some() { end.after_timeout() } else { end }));
         }
         stopping = stopping || drained.as_mut().poll(cx).is_ready();
         if stopping && ticks.ticker().is_over() {
@@ -160,12 +171,18 @@ pub async fn drive<C: Connection, P: Progress, I>(
                 }
                 continue;
             }
-            if !state.give_up_head() {
-                return Poll::Ready(Ok(End::Overdue));
+            match told {
+                None if state.ends_in_order() => {
+                    told = Some(monotonic());
+                    connection.as_mut().graceful_shutdown();
+                }
+                Some(since) if monotonic() - since < FAREWELL => continue,
+                // The guard now passes a request to the library that can be answered.
+                _ if state.give_up_head() => {}
+                _ => return Poll::Ready(Ok(End::Overdue)),
             }
-            // The guard now passes a request to the library that can be answered.
             if let Poll::Ready(end) = poll_once(connection.as_mut(), state, cx) {
-                return Poll::Ready(Ok(end));
+                return Poll::Ready(Ok(if told.is_some() { end.after_timeout() } else { end }));
             }
         }
         Poll::Pending
@@ -175,23 +192,20 @@ pub async fn drive<C: Connection, P: Progress, I>(
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-    use std::convert::Infallible;
-    use std::future::pending;
-    use std::rc::Rc;
-    use std::time::Duration;
-
     use bytes::Bytes;
     use http::Response;
     use http_body_util::Empty;
     use hyper::server::conn::http1::Builder;
     use hyper::service::service_fn;
     use hyper_util::rt::TokioIo;
+    use std::cell::Cell;
+    use std::convert::Infallible;
+    use std::future::pending;
+    use std::rc::Rc;
     use tokio::io::duplex;
     use tokio::task::{LocalSet, spawn_local};
     use tokio::time::sleep;
     use tollgate_core::drain;
-    use tollgate_core::time::monotonic;
 
     use super::*;
     use crate::server::settings::Demand;

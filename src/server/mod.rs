@@ -9,6 +9,7 @@
 mod accept;
 mod callers;
 mod connection;
+mod discard;
 mod drive;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;

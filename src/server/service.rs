@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::error::Error;
 
+use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use tower::Service;
@@ -23,13 +24,13 @@ pub trait RequestService:
     + 'static
 {
     /// The body of its responses.
-    type Body: Body<Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + 'static;
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + 'static;
 }
 
 impl<S, B> RequestService for S
 where
     S: Service<Request<ClientBody>, Response = Response<B>, Error = Infallible> + Clone + 'static,
-    B: Body<Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + 'static,
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + 'static,
 {
     type Body = B;
 }

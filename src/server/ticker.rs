@@ -178,6 +178,8 @@ async fn run(
     };
     let over = async {
         ends.over().await;
+        // The drain may be shorter than the time for idle connections.
+        state.closes_idle.set(true);
         state.enter(&state.is_over);
         pending::<()>().await;
     };

@@ -1,6 +1,7 @@
 //! Malformed and ambiguous requests. The gateway refuses them, and no part of them
 //! reaches an origin.
 
+use crate::support::http::{Http, block_on};
 use crate::support::{Gateway, Origin};
 
 const HOST: &str = "Host: a\r\n";
@@ -242,6 +243,11 @@ fn the_longest_target_is_configured() {
     for (len, status) in [(1000, 200), (1001, 414)] {
         let target = format!("/{}", "x".repeat(len - 1));
         assert_eq!(gateway.client().get(&target, &[]).status, status, "{len} bytes");
+        let answer = block_on(async {
+            let http = Http::prior_knowledge(gateway.address()).await;
+            http.get(&target).await
+        });
+        assert_eq!(answer.status, status, "{len} bytes over HTTP/2");
     }
 }
 

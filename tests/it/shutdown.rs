@@ -2,8 +2,12 @@
 
 use std::io::Write as _;
 use std::sync::{Mutex, mpsc};
+use std::thread;
 use std::time::Duration;
 
+use crate::support::frames::{
+    ACK, DATA, Frames, INITIAL_WINDOW_SIZE, PING, WINDOW_UPDATE, frame, get, more,
+};
 use crate::support::{Client, Gateway, Origin, PATIENCE, admin_text, eventually, now};
 
 /// With several workers, a connection that one of them refuses would show nothing about
@@ -151,6 +155,69 @@ fn a_request_that_outlasts_the_drain_is_aborted() {
     assert_eq!(client.rest(), b"half ", "the body is incomplete");
     assert_eq!(gateway.wait().code(), Some(0));
     eventually("the log says why", || gateway.log().contains("drain"));
+}
+
+/// The body of such a response ends with its connection, so an end would make it complete.
+#[test]
+fn a_response_that_outlasts_the_drain_is_not_complete_for_a_client_of_http_1_0() {
+    let origin = Origin::serving(|stream, read| {
+        while read().is_some() {
+            let _ = stream
+                .write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n");
+        }
+    });
+    let mut gateway = Gateway::forwarding(&origin, "", "", "runtime: { drain: 200ms }");
+    let mut client = gateway.client();
+    client.send(b"GET / HTTP/1.0\r\n\r\n");
+    eventually("the request arrives", || origin.received().len() == 1);
+    gateway.terminate();
+    let error = client.try_response("GET").expect_err("an end is no end");
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    assert_eq!(gateway.wait().code(), Some(0));
+}
+
+/// A client of HTTP/2 sends window updates while it reads. The system answered them with a reset when
+/// the gateway had closed the connection, and what the client had not read was lost.
+#[test]
+fn the_last_response_of_http_2_can_be_read_to_its_end() {
+    const BYTES: usize = 2_000_000;
+    let (go, may_go) = mpsc::channel::<()>();
+    let may_go = Mutex::new(may_go);
+    let origin = Origin::serving(move |stream, read| {
+        read();
+        let _ = may_go.lock().map(|may_go| may_go.recv_timeout(PATIENCE));
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {BYTES}\r\n\r\n");
+        let _ = stream.write_all(&vec![b'x'; BYTES]);
+    });
+    let mut gateway = Gateway::forwarding(&origin, "", "", ONE_WORKER);
+    let large = 1 << 30;
+    let mut client = Frames::with_settings(gateway.address(), &[(INITIAL_WINDOW_SIZE, large)]);
+    client.limit_unread(16 * 1024);
+    client.send(&[frame(WINDOW_UPDATE, 0, 0, &large.to_be_bytes()), get(1, "/")].concat());
+    eventually("the request arrives", || origin.received().len() == 1);
+    gateway.terminate();
+    let mut read = 0;
+    let mut is_complete = false;
+    while let Some(next) = client.next().expect("in time") {
+        match next.kind {
+            // It is behind the message that the connection ends.
+            PING if next.flags == 0 => {
+                client.send(&frame(PING, ACK, 0, &next.payload));
+                go.send(()).expect("the origin waits");
+            }
+            DATA => {
+                read += next.payload.len();
+                is_complete = next.ends_stream();
+                // The gateway has sent all of it before the client has read it.
+                thread::sleep(Duration::from_millis(2));
+                client.send(&more(1, 1));
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((read, is_complete), (BYTES, true));
+    drop(client);
+    assert_eq!(gateway.wait().code(), Some(0));
 }
 
 #[test]

@@ -11,6 +11,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+/// How long work may take to end when its time is over: a connection in the middle of a response is
+/// reset, so that its client does not take the response for complete.
+const ABORT: Duration = Duration::from_millis(100);
+
 /// Requests the stop, and waits for the end of the work.
 #[derive(Debug)]
 pub struct Stop(watch::Sender<Phase>);
@@ -36,12 +40,14 @@ pub fn channel() -> (Stop, Drain) {
 
 impl Stop {
     /// Requests the stop and waits for the end of the work, at most for `limit`. Returns
-    /// whether all of it has ended. If not, [`Drain::over`] returns.
+    /// whether all of it has ended. If not, [`Drain::over`] returns, and the work that waits for
+    /// that can still end.
     pub async fn finish(self, limit: Duration) -> bool {
         self.0.send_replace(Phase::Stopping);
         let in_time = timeout(limit, self.0.closed()).await.is_ok();
         if !in_time {
             self.0.send_replace(Phase::Over);
+            let _ = timeout(ABORT, self.0.closed()).await;
         }
         in_time
     }

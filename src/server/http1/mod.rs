@@ -8,11 +8,10 @@ use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
-use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use http::header::CONNECTION;
@@ -22,12 +21,13 @@ use hyper::server::conn::http1::Builder;
 use hyper::service::{HttpService, service_fn};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
+use tokio::io::AsyncWriteExt as _;
 use tokio::time::{sleep_until, timeout};
 use tokio_util::either::Either;
 use tollgate_core::drain::Drain;
 use tollgate_core::time::monotonic;
 
+use super::discard::discard;
 use super::drive::{End, drive};
 use super::service::RequestService;
 use super::settings::ListenerSettings;
@@ -97,6 +97,8 @@ impl Http1 {
         let rests = |since: &Instant| monotonic().duration_since(*since) >= IDLE;
         let idle = || exchange.idle().filter(rests);
         let end = drive(polled, &*exchange, &settings.timeouts, ticks, drained, idle).await;
+        // The response in progress ends with the library.
+        let is_responding = exchange.is_responding();
         let unread = connection.into_parts().read_buf;
         if let Some(tunnel) = state.granted.take() {
             let carried = tunnel.carry(guard, unread, settings.timeouts.tunnel, drain);
@@ -110,7 +112,7 @@ impl Http1 {
                 && !guard.holds_bytes());
         let stream = guard.into_inner();
         match end {
-            Ok(end) => Served::Ended(Ended::of(end, stream, has_all)),
+            Ok(end) => Served::Ended(Ended::of(end, stream, has_all, is_responding)),
             Err(since) => Served::Idle(stream, since),
         }
     }
@@ -139,7 +141,7 @@ impl Http1 {
         tokio::select! {
             biased;
             () = socket(&stream).readable() => Ok(stream),
-            () = sleep_until(end.into()) => Err(Ended::Closed(End::Overdue.name())),
+            () = sleep_until(end.into()) => Err(Ended::over(stream, End::Overdue.name())),
             () = idle_drain(drain) => {
                 Err(Ended::Complete { stream, has_all: false, cause: End::Closed.name() })
             }
@@ -214,16 +216,24 @@ impl<B> ConnectionState<B> {
 }
 
 impl Ended {
-    /// How a connection has ended.
-    fn of(end: End, stream: Stream, has_all: bool) -> Self {
+    /// How a connection has ended. `is_responding`: whether a part of a response is missing.
+    fn of(end: End, stream: Stream, has_all: bool, is_responding: bool) -> Self {
+        let cause = end.name();
         match end {
-            End::Closed | End::Failed => Self::Complete { stream, has_all, cause: end.name() },
-            End::Overdue | End::Drained => Self::Closed(end.name()),
-            End::Broken => {
+            End::Closed | End::Failed => Self::Complete { stream, has_all, cause },
+            End::Overdue | End::Drained if !is_responding => Self::over(stream, cause),
+            // A client of HTTP/1.0 would take what it has for the whole response.
+            End::Overdue | End::Drained | End::Broken => {
                 reset(&stream);
-                Self::Closed(end.name())
+                Self::Closed(cause)
             }
         }
+    }
+
+    /// What the client still sends is not read. A client of TLS is told that nothing more comes (RFC
+    /// 8446, section 6.1).
+    const fn over(stream: Stream, cause: &'static str) -> Self {
+        Self::Complete { stream, has_all: true, cause }
     }
 
     /// Why it has ended.
@@ -276,21 +286,8 @@ async fn close(mut stream: Stream, has_all: bool) {
         if has_all {
             return Ok(());
         }
-        poll_fn(|cx| poll_discard(Pin::new(&mut stream), cx)).await
+        discard(&mut stream).await
     };
     // A client that keeps sending for longer is reset after all.
     let _: Result<io::Result<()>, _> = timeout(LINGER, closing).await;
-}
-
-/// Reads to the end of the stream. The bytes are on the stack, because they are not kept.
-fn poll_discard(mut stream: Pin<&mut Stream>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-    let mut room = [MaybeUninit::uninit(); 4 * 1024];
-    let mut buf = ReadBuf::uninit(&mut room);
-    loop {
-        ready!(stream.as_mut().poll_read(cx, &mut buf))?;
-        if buf.filled().is_empty() {
-            return Poll::Ready(Ok(()));
-        }
-        buf.clear();
-    }
 }

@@ -4,11 +4,12 @@ mod fragments;
 mod frames;
 mod guard;
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
@@ -21,11 +22,12 @@ use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::task::spawn_local;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tollgate_core::drain::Drain;
 use tollgate_core::request::{Malformed, is_disguised};
 use tollgate_core::time::monotonic;
 
+use super::discard::discard;
 use super::drive::{End, drive};
 use super::service::RequestService;
 use super::settings::{Http2Settings, ListenerSettings};
@@ -108,10 +110,11 @@ pub async fn serve<S: RequestService>(
     let idle_limit = settings.timeouts.tunnel;
     let service = service_fn(|mut request: Request<Incoming>| {
         let active = streams.begin();
+        // A client may divide a field Cookie into several (RFC 9113, section 8.2.3).
+        join_cookies(request.headers_mut());
         if let Err(malformed) = check(&request, settings) {
             request.extensions_mut().insert(malformed);
         }
-        join_cookies(request.headers_mut());
         let client = open_websocket(&mut request);
         let request = request.map(ClientBody::of_http2);
         let responding = service.clone().call(request);
@@ -140,21 +143,46 @@ pub async fn serve<S: RequestService>(
         }
     });
     let protocol = protocol(settings, bounds, &streams);
-    let mut connection = pin!(protocol.serve_connection(TokioIo::new(io.clone()), service));
+    let connection = protocol.serve_connection(TokioIo::new(io.clone()), service);
     // However it ends, nothing more can be sent on it. A GOAWAY loses no request:
     // requests that cross it on the way are served.
-    let drained = is_old_or(drain.requested(), settings.timeouts.age);
+    let mut over = drain.clone();
+    let began = Cell::new(None::<Instant>);
+    let drained = async {
+        is_old_or(drain.requested(), settings.timeouts.age).await;
+        began.set(Some(monotonic()));
+    };
     // Such a connection does not rest.
     let rest = || None::<Infallible>;
-    let driven = drive(connection.as_mut(), &*streams, &settings.timeouts, ticks, drained, rest);
-    let mut driven = pin!(driven);
-    let Ok(end) = poll_fn(|cx| {
-        let end = driven.as_mut().poll(cx);
-        io.end_poll(cx);
+    let end = {
+        let mut connection = pin!(connection);
+        let driven =
+            drive(connection.as_mut(), &*streams, &settings.timeouts, ticks, drained, rest);
+        let mut driven = pin!(driven);
+        let Ok(end) = poll_fn(|cx| {
+            let end = driven.as_mut().poll(cx);
+            io.end_poll(cx);
+            end
+        })
+        .await;
         end
-    })
-    .await;
+    };
+    // A client that was idle has answered a ping that was sent behind all responses.
+    let answered = |began: Instant| streams.idle().is_some_and(|since| since >= began);
+    if end == End::Closed && began.get().is_some_and(answered) {
+        await_client(io, settings.timeouts.keep_alive, &mut over).await;
+    }
     end
+}
+
+/// Waits until the client has read the last responses and closes the connection. While it reads, it
+/// sends window updates, and the system would answer them with a reset if the connection were closed.
+/// The client may take this time, and no longer than a drain.
+async fn await_client(mut io: Coalesced<Guard<Stream>>, most: Duration, drain: &mut Drain) {
+    tokio::select! {
+        _ = timeout(most, discard(&mut io)) => {}
+        () = drain.over() => {}
+    }
 }
 
 /// Returns when `drained` does, or when a connection that begins now has this age, which varies by
@@ -220,7 +248,11 @@ fn check<B>(request: &Request<B>, settings: &ListenerSettings) -> Result<(), Mal
     // `?a` would become `/?a`.
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
     let is_target = target.starts_with('/') || target == "*";
-    if is_target { Ok(()) } else { Err(Malformed::BadTarget) }
+    match target.len() > settings.head_bounds().target_bytes {
+        _ if !is_target => Err(Malformed::BadTarget),
+        true => Err(Malformed::TargetTooLong),
+        false => Ok(()),
+    }
 }
 
 fn has_blank_around(value: &[u8]) -> bool {
@@ -231,8 +263,6 @@ fn has_blank_around(value: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
-
-    use tokio::time::timeout;
 
     use super::*;
 

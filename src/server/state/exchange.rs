@@ -132,6 +132,11 @@ impl Exchange {
         matches!(self.phase.get(), Phase::Serving { .. } | Phase::Responding { .. })
     }
 
+    /// Whether a part of a response is missing that was begun.
+    pub fn is_responding(&self) -> bool {
+        matches!(self.phase.get(), Phase::Responding { .. }) || !self.is_written()
+    }
+
     /// Whether the connection closes after the current response, or the last one that was.
     fn is_last(&self) -> bool {
         matches!(self.phase.get(), Phase::Responding { is_last: true } | Phase::Closing)
@@ -376,6 +381,12 @@ impl Progress for Exchange {
     fn is_overdue(&self, timeouts: &ListenerTimeouts) -> bool {
         let has_head = matches!(self.reading.get(), Reading::Head { .. });
         let is_late = match self.phase.get() {
+            // The time begins when the client has taken the last response. Until then it has to read
+            // fast enough.
+            Phase::Idle | Phase::Closing if !self.is_written() => {
+                self.activity.restart();
+                false
+            }
             Phase::Opening => self.activity.lasts(timeouts.request_head),
             Phase::Idle | Phase::Closing if has_head => self.activity.lasts(timeouts.request_head),
             Phase::Idle | Phase::Closing => self.activity.lasts(timeouts.keep_alive),

@@ -41,6 +41,11 @@ impl Pace {
         }
     }
 
+    /// Whether the gateway has waited for the client at least for this time.
+    pub fn has_waited(&self, at_least: Duration) -> bool {
+        self.waits_since.is_some_and(|since| monotonic() - since >= at_least)
+    }
+
     /// Whether the client was slower than its minimum. Computed when it sends or reads.
     pub fn is_too_slow(&self) -> bool {
         self.is_too_slow

@@ -49,6 +49,12 @@ pub trait Progress {
         false
     }
 
+    /// HTTP/2: whether an overdue connection is told that it ends. A request that crosses the message
+    /// on the way is served.
+    fn ends_in_order(&self) -> bool {
+        false
+    }
+
     /// HTTP/2: aborts each response that the client reads too slowly, or not at all.
     fn abort_slow_responses(&self) {}
 }

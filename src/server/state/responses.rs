@@ -5,12 +5,18 @@
 //! concurrency limit, without end. So a response is aborted if its client reads it too
 //! slowly, or not at all. Other responses of the connection are not affected.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
 use super::pace::Pace;
+use super::tracked_body::SMALL_PIECE;
 use crate::server::settings::Demand;
+
+/// The most bytes of a piece: those of a frame.
+const USUAL_PIECE: usize = 16 * 1024;
+/// A client that needs this time for a piece is slow.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// The responses of one connection.
 #[derive(Debug, Default)]
@@ -60,6 +66,15 @@ impl Responses {
         }
     }
 
+    /// The most bytes of the next piece. A client that is slow gets less at a time, so that it does
+    /// not seem to pause while it reads.
+    pub fn most_bytes(&self, slot: usize) -> usize {
+        match self.slots[slot].pace.has_waited(SLOW) {
+            true => SMALL_PIECE,
+            false => USUAL_PIECE,
+        }
+    }
+
     /// Ends the response, complete or not.
     pub fn end(&mut self, slot: usize) {
         self.slots[slot] = Slot::default();
@@ -82,8 +97,6 @@ impl Responses {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
-    use std::time::Duration;
-
     use tokio::task::JoinHandle;
     use tollgate_core::time::monotonic;
 

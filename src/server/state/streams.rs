@@ -97,6 +97,11 @@ impl Streams {
         }
     }
 
+    /// Whether no request is active, and since when.
+    pub fn idle(&self) -> Option<Instant> {
+        (self.phase.get() == Phase::Idle).then(|| self.activity.since())
+    }
+
     /// The library shuts the connection down.
     pub fn on_shutdown(&self) {
         self.is_shut.set(true);
@@ -111,6 +116,11 @@ impl Progress for Streams {
     fn is_overdue(&self, timeouts: &ListenerTimeouts) -> bool {
         let is_late = match self.phase.get() {
             Phase::Preface => self.activity.lasts(timeouts.request_head),
+            Phase::Idle if !self.activity.is_flushed() => {
+                // The time begins when the client has taken what was written.
+                self.activity.restart();
+                false
+            }
             Phase::Idle => self.activity.lasts(timeouts.keep_alive),
             Phase::Busy(_) => false,
         };
@@ -129,6 +139,10 @@ impl Progress for Streams {
         can_resume && count < MAX_RESUMPTIONS
     }
 
+    fn ends_in_order(&self) -> bool {
+        self.phase.get() == Phase::Idle && self.open_head.get().is_none()
+    }
+
     fn abort_slow_responses(&self) {
         self.responses.borrow().abort_slow(self.activity.demand(), monotonic());
     }
@@ -144,6 +158,8 @@ pub struct ActiveStream {
 }
 
 impl ActiveRequest for ActiveStream {
+    const DIVIDES: bool = true;
+
     fn is_answered(&mut self) {
         self.streams.activity.leave_service(&mut self.in_service);
     }
@@ -151,6 +167,10 @@ impl ActiveRequest for ActiveStream {
     fn polled(&self, given: Option<usize>) {
         let demand = self.streams.activity.demand();
         self.streams.responses.borrow_mut().polled(self.slot, given, demand);
+    }
+
+    fn most_bytes(&self) -> usize {
+        self.streams.responses.borrow().most_bytes(self.slot)
     }
 }
 

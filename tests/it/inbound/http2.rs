@@ -13,6 +13,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Frame;
 
 use super::{gateway, limiting};
+use crate::support::frames::{Frames, GOAWAY};
 use crate::support::http::{Answer, Http, block_on, nothing, request, soon, streamed, whole};
 use crate::support::{Backend, Gateway, Origin, Received, Speaks};
 
@@ -232,8 +233,35 @@ fn an_idle_connection_of_http_2_is_closed() {
     block_on(async {
         let http = Http::prior_knowledge(gateway.address()).await;
         assert_eq!(http.get("/").await.status, 200);
-        // It may close with an error: no request is lost.
-        let _ = http.ended().await;
+        http.ended().await.expect("it is told that the connection ends");
+    });
+}
+
+/// A connection to a client that does not answer is closed all the same.
+#[test]
+fn an_idle_connection_to_a_silent_client_is_closed() {
+    let gateway = before_origin(&Origin::hello(), "timeouts: { keep_alive: 200ms }");
+    let mut silent = Frames::connect(gateway.address());
+    let mut kinds = Vec::new();
+    while let Some(next) = silent.next().expect("it is closed in time") {
+        kinds.push(next.kind);
+    }
+    assert!(kinds.contains(&GOAWAY), "{kinds:?}");
+}
+
+/// A client may divide its cookies into fields (RFC 9113, section 8.2.3).
+#[test]
+fn divided_cookies_are_one_field() {
+    let gateway = before_origin(&Origin::hello(), "max_headers: 20");
+    block_on(async {
+        let http = Http::prior_knowledge(gateway.address()).await;
+        for (name, status) in [("cookie", 200), ("x-other", 431)] {
+            let mut request = request("GET", "/", nothing());
+            for _ in 0..25 {
+                request.headers_mut().append(name, HeaderValue::from_static("a=1"));
+            }
+            assert_eq!(http.ask(request).await.unwrap().status, status, "{name}");
+        }
     });
 }
 

@@ -6,6 +6,8 @@
 use std::io::{self, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+
 use super::PATIENCE;
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -185,6 +187,11 @@ impl Frames {
         connection.stream.read_exact(&mut [0; PREFACE.len()])?;
         connection.send(&[settings(&[]), frame(SETTINGS, ACK, 0, &[])].concat());
         Ok(connection)
+    }
+
+    /// Lets the system hold about so many bytes that are not read.
+    pub(crate) fn limit_unread(&self, bytes: usize) {
+        set_socket_recv_buffer_size(self.stream.get_ref(), bytes).expect("it is a socket");
     }
 
     /// Sends exactly these bytes. Returns false if the gateway does not accept them any more.

@@ -96,3 +96,19 @@ fn the_end_of_an_earlier_request_does_not_end_the_current_one() {
     drop(first);
     assert_eq!(exchange.phase.get(), Phase::Serving { holds_body: false });
 }
+
+/// A client may read a large response for longer than a connection may be idle.
+#[test]
+fn the_time_until_the_next_request_begins_when_the_response_is_written() {
+    let timeouts = ListenerTimeouts { keep_alive: Duration::ZERO, ..ListenerTimeouts::default() };
+    let exchange = exchange(Phase::Opening);
+    let active = exchange.begin(|| false);
+    exchange.respond(false);
+    assert!(exchange.is_responding());
+    drop(active);
+    assert!(exchange.is_responding() && !exchange.is_overdue(&timeouts));
+    exchange.on_write();
+    assert!(exchange.is_responding() && !exchange.is_overdue(&timeouts));
+    exchange.on_flush();
+    assert!(!exchange.is_responding() && exchange.is_overdue(&timeouts));
+}
