@@ -338,7 +338,7 @@ fn the_counter_of_a_key_is_forgotten_also_while_an_override_is_in_force() {
     let of_key = format!("/v1/policies/each/keys/127.0.0.1?api_key={id}");
     assert_eq!(client.get(&of_key).json()["remaining"], 3);
     let own = "/v1/policies/each/overrides/127.0.0.1";
-    let limit = json!({ "limit": "100/hour" }).to_string();
+    let limit = json!({ "limit": "100/day" }).to_string();
     assert_eq!(client.send("PUT", own, &[JSON], &limit).status, 200);
     assert_eq!(client.get(&of_key).json()["limit_from"], "override");
     assert_eq!(client.send("DELETE", &of_key, &[], "").json()["api_key"], json!(id));
