@@ -196,7 +196,7 @@ fn a_stream_that_is_read_faster_than_the_minimum_is_not_reset() {
     client.send(&[get(1, "/endless"), frame(WINDOW_UPDATE, 0, 0, &[0x3f, 0, 0, 0])].concat());
     assert_eq!(client.outcome(1), Outcome::Status(200));
     let piece = 4_000;
-    for _ in 0..20 {
+    for _ in 0..32 {
         thread::sleep(Duration::from_millis(250));
         client.send(&frame(WINDOW_UPDATE, 0, 1, &u32::to_be_bytes(piece)));
         let mut read = 0;
