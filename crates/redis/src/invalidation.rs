@@ -53,7 +53,8 @@ pub(super) async fn keep(
     loop {
         let pause = match exchange(&invalidations, &servers, &prefix, &clock).await {
             Ok(()) => INTERVAL,
-            // The connections have logged the error.
+            // It is not logged: until an exchange succeeds, no state is used for more than a second
+            // or two, as [`Invalidations::is_current`] says.
             Err(_) => RETRY,
         };
         sleep(pause).await;

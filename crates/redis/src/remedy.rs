@@ -21,13 +21,21 @@ const MOVING: &str = "wait until its slot has moved to the other node; if the mo
 impl StoreError {
     /// What an operator learns of this error at `server`.
     pub(super) fn outage(&self, server: impl Into<String>, settings: &RedisSettings) -> Outage {
-        let cause = self.cause();
         let said = self.said().unwrap_or_default();
-        let remedy = match self.is_try_again() {
-            true => MOVING.to_owned(),
-            false => remedy(cause, settings),
-        };
-        Outage::new(&server.into(), cause, said, &remedy)
+        let server = server.into();
+        if self.is_of_moving_slot(settings) {
+            return Outage::new(&server, OutageCause::Refused, said, MOVING);
+        }
+        let cause = self.cause();
+        Outage::new(&server, cause, said, &remedy(cause, settings))
+    }
+
+    /// Whether the slot of the call is moving, or has moved, to another node of a known cluster.
+    /// Outside of a known cluster, a redirection shows that the URL is wrong.
+    fn is_of_moving_slot(&self, settings: &RedisSettings) -> bool {
+        let is_redirected =
+            self.is_redirection() && matches!(settings.topology, Topology::Cluster(_));
+        is_redirected || self.is_try_again()
     }
 }
 
@@ -115,6 +123,7 @@ pub(super) fn remedy(cause: OutageCause, settings: &RedisSettings) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::failure::Refusal;
     use super::super::settings::{Address, Password};
     use super::*;
 
@@ -129,6 +138,20 @@ mod tests {
             assert!(text.starts_with(&format!("h:1: {}: it said so; ", cause.text())), "{text}");
             assert!(!text.contains("hunter2") && !text.ends_with("; "), "{text}");
             assert_ne!(remedy(cause, &settings), NO_REMEDY, "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn a_redirection_within_a_cluster_is_not_a_mistake_in_the_url() {
+        let to = Address::tcp("h", 2);
+        let seeds = vec![Address::tcp("h", 1)];
+        for refusal in [Refusal::Moved(to.clone()), Refusal::Ask(to)] {
+            let error = StoreError::Refused(refusal, "MOVED 1 h:2".to_owned());
+            let of = |topology| error.outage("h:1", &RedisSettings::new(topology));
+            let within = of(Topology::Cluster(seeds.clone()));
+            assert_eq!((within.cause, &*within.remedy), (OutageCause::Refused, MOVING));
+            let outside = of(Topology::Standalone(Address::tcp("h", 1)));
+            assert_eq!(outside.cause, OutageCause::ClusterNode);
         }
     }
 

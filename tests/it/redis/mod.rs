@@ -18,6 +18,7 @@ mod in_flight;
 mod late;
 mod leaving;
 mod library;
+mod moving_state;
 mod one_ledger;
 mod outages;
 mod overrides;

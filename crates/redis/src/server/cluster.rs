@@ -8,6 +8,7 @@
 //! others.
 
 mod call;
+mod redirections;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -148,37 +149,28 @@ impl Cluster {
         }
     }
 
+    /// Sends commands to the node of `slot`, or to the node to which that node redirects. It must
+    /// not be used for requests.
     pub(super) async fn query(
         &self,
         slot: u16,
         commands: &Pipeline,
     ) -> Result<Vec<Value>, StoreError> {
-        let node = self.shared.node_of(slot).ok_or(StoreError::Away)?;
-        node.link(slot).query(commands).await
+        self.shared.query(slot, commands).await
     }
 
-    /// Sends commands to the node of `slot`, as [`Link::look_up`] does, or to the node to
-    /// which that node redirects.
+    /// The same for commands for which requests wait, as [`Link::look_up`] sends them.
     pub(super) async fn look_up(
         &self,
         slot: u16,
         commands: &Pipeline,
     ) -> Result<Vec<Value>, StoreError> {
-        let node = self.shared.node_of(slot).ok_or(StoreError::Away)?;
-        let answers = node.link(slot).look_up(commands).await;
-        let error = match &answers {
-            Ok(answers) => match answers.iter().find_map(refused) {
-                Some(error) => error,
-                None => return Ok(answers.clone()),
-            },
-            Err(error) => error.clone(),
-        };
-        self.shared.stale.notify_one();
-        match self.shared.redirected(&error, slot, &node) {
-            Some((link, false)) => link.look_up(commands).await,
-            Some((link, true)) => asking(&link, commands).await,
-            None => answers,
-        }
+        self.shared.look_up(slot, commands).await
+    }
+
+    /// The link for this slot, if its node is known.
+    pub(super) fn link(&self, slot: u16) -> Option<Rc<Link>> {
+        Some(Rc::clone(self.shared.node_of(slot)?.link(slot)))
     }
 
     /// The link to a replica of the node of `slot`.
@@ -430,25 +422,6 @@ impl Shared {
         }
         *map = Map { slots, nodes: nodes.into_iter().map(Rc::new).collect() };
     }
-}
-
-/// The error in a reply.
-fn refused(answer: &Value) -> Option<StoreError> {
-    match answer {
-        Value::ServerError(error) => Some(redis::RedisError::from(error.clone()).into()),
-        _ => None,
-    }
-}
-
-/// Sends commands to a node to which another node redirects and that does not have the slot
-/// yet. `ASKING` holds for one command.
-async fn asking(link: &Link, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
-    let mut introduced = pipe();
-    for command in commands.cmd_iter() {
-        introduced.cmd("ASKING").add_command(command.clone());
-    }
-    let answers = link.look_up(&introduced).await?;
-    Ok(answers.into_iter().skip(1).step_by(2).collect())
 }
 
 /// The ranges of slots in the answers of the node `asked` to `CLUSTER SLOTS`. A valid map has at

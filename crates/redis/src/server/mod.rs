@@ -232,10 +232,10 @@ impl Servers {
 
     /// The name of the server of `key`.
     pub(super) fn name(&self, key: &[u8]) -> String {
-        let links = self.links();
+        let destination = self.destination(key);
         let link = match &self.kind {
-            Kind::Apart(apart) => apart.link(self.destination(key)),
-            Kind::Cluster(_) => links.first().cloned(),
+            Kind::Apart(apart) => apart.link(destination),
+            Kind::Cluster(cluster) => cluster.link(destination.slot),
         };
         link.map_or_else(|| "the cluster".to_owned(), |link| link.health().server)
     }

@@ -105,6 +105,37 @@ fn a_call_for_a_migrating_slot_follows_the_redirection_once() {
     });
 }
 
+/// The state that all gateways share is read by queries. They failed for as long as a slot moved.
+#[test]
+fn a_query_follows_redirections() {
+    run(async {
+        let ([first, second], servers) = cluster().await;
+        let unknown = FakeServer::start(Manner::Echo).await;
+        let mut commands = redis::pipe();
+        commands.cmd("EVALSHA").arg("script").arg(1).arg(SECOND).arg("").arg("body");
+        let answers = Ok(vec![Value::Array(vec![Value::BulkString("body".into())])]);
+        let slot = servers.destination(SECOND.as_bytes()).slot;
+        for to in [&first, &unknown] {
+            second.behave(Manner::error(&format!("ASK {slot} {}", to.address())));
+            assert_eq!(servers.query(SECOND.as_bytes(), &commands).await, answers);
+            assert_eq!((to.scripts(), to.asking()), (1, 1));
+        }
+        second.behave(Manner::error(&format!("MOVED {slot} {}", first.address())));
+        assert_eq!(servers.query(SECOND.as_bytes(), &commands).await, answers);
+        assert_eq!((first.scripts(), first.asking()), (2, 1));
+        assert_eq!(servers.name(SECOND.as_bytes()), first.address().to_string());
+    });
+}
+
+#[test]
+fn the_server_of_a_key_has_its_name_in_a_cluster() {
+    run(async {
+        let ([first, second], servers) = cluster().await;
+        assert_eq!(servers.name(FIRST.as_bytes()), first.address().to_string());
+        assert_eq!(servers.name(SECOND.as_bytes()), second.address().to_string());
+    });
+}
+
 #[test]
 fn two_nodes_that_redirect_to_each_other_do_not_delay_a_call() {
     run(async {

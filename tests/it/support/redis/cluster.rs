@@ -1,6 +1,6 @@
 //! Three masters with a replica each, as one Redis Cluster.
 
-use super::{Options, Redis};
+use super::{LOOPBACK, Options, Redis};
 use crate::support::eventually;
 
 /// The number of nodes.
@@ -94,6 +94,22 @@ impl Cluster {
             &slots.to_string(),
             "--cluster-yes",
         ]);
+    }
+
+    /// Begins to move the slot of a key that exists to another master. The key moves, and the slot
+    /// does not: so it is while a move is in progress or interrupted.
+    pub(crate) fn begin_to_move(&self, key: &str) {
+        let first = &self.nodes[0];
+        let slot = first.cli(&["CLUSTER", "KEYSLOT", key]);
+        let keys = |node: &&Redis| node.cli(&["CLUSTER", "COUNTKEYSINSLOT", &slot]) != "0";
+        let from = self.masters().find(keys).expect("a master has the key");
+        let to = self.masters().find(|to| !std::ptr::eq(*to, from)).expect("there are others");
+        let [from_id, to_id] = [from, to].map(|node| node.cli(&["CLUSTER", "MYID"]));
+        to.cli(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from_id]);
+        from.cli(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to_id]);
+        let port = to.port().to_string();
+        let moved = from.cli(&["MIGRATE", LOOPBACK, &port, key, "0", "5000"]);
+        assert_eq!(moved, "OK", "{key}");
     }
 
     /// Waits until every running node serves all slots.
