@@ -4,6 +4,7 @@
 //! Each process has one membership, which publishes the state to all workers. While Redis is
 //! away, the last known state holds.
 
+use std::mem::replace;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,6 +20,7 @@ use tracing::{info, warn};
 
 use super::compact;
 use super::failure::{Refusal, StoreError};
+use super::layout::Layout;
 use super::outages::{Outages, ServerUse};
 use super::server::Servers;
 use super::server_time::ServerTime;
@@ -34,7 +36,7 @@ const SILENCE_S: u8 = 15;
 const ALIVE: &str = include_str!("membership.lua");
 
 /// The state on which all nodes agree.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClusterState {
     /// The secret. None if it is not known yet. Then this node must not count in Redis.
     pub(super) secret: Option<Secret>,
@@ -195,15 +197,16 @@ impl Membership {
             .and_then(|buckets| buckets.parse().ok())
             .filter(|buckets: &u64| buckets.is_power_of_two())
             .ok_or(StoreError::InvalidReply("the number of buckets is not a power of two"))?;
+        // A number that no layout has would differ from that of each layout made for it.
+        let buckets = Layout::with_buckets(&self.prefix, buckets).buckets();
         if buckets != self.buckets {
             let key = self.key("buckets");
             let ours = self.buckets;
             info!(%key, buckets, ours, "Redis has a layout for another number of clients; it is used");
             self.buckets = buckets;
         }
-        self.cluster_state.send_modify(|cluster_state| {
-            (cluster_state.secret, cluster_state.buckets) = (Some(self.secret), Some(buckets));
-        });
+        let agreed = ClusterState { secret: Some(self.secret), buckets: Some(buckets) };
+        self.cluster_state.send_if_modified(|known| replace(known, agreed) != agreed);
         Ok(self.secret)
     }
 

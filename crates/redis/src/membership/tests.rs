@@ -1,6 +1,11 @@
 //! Several nodes on one real server.
 
+use tollgate_core::digest::SharedSecret;
+use tollgate_core::store::MemoryStore;
+use tollgate_core::time::Clock;
+
 use super::super::outages::Outages;
+use super::super::store::{NodeState, RedisStore};
 use super::super::testing::{ECHO, PATIENCE, Process, eventually, run, settings};
 use super::*;
 
@@ -115,6 +120,49 @@ fn an_invalid_value_is_an_error_and_changes_nothing() {
             assert!(matches!(visit, Err(StoreError::InvalidReply(_))), "{name} {value}: {visit:?}");
             assert_eq!(secret(&cluster_state), None);
         }
+    });
+}
+
+#[test]
+fn the_agreed_number_of_buckets_is_that_of_the_layout_and_is_published_once() {
+    run(async {
+        let server = Process::start(&[]);
+        for stored in [8_u64, 16, 1 << 40] {
+            server.command(&["SET", "tollgate:meta:buckets", &stored.to_string()]);
+            let (mut node, mut cluster_state) = present(&server, 64).await;
+            node.visit().await.expect("Redis answers");
+            let agreed = cluster_state.borrow_and_update().buckets;
+            assert_eq!(agreed, Some(Layout::with_buckets("tollgate", stored).buckets()));
+            node.visit().await.expect("Redis answers");
+            assert_eq!(cluster_state.has_changed().ok(), Some(false), "{stored}");
+        }
+    });
+}
+
+/// With fewer buckets than a layout has, each heartbeat gave each worker another record of units in
+/// flight, while its old ones still counted.
+#[test]
+fn a_worker_keeps_its_record_of_units_in_flight_over_heartbeats() {
+    run(async {
+        let server = Process::start(&[]);
+        server.command(&["SET", "tollgate:meta:buckets", "8"]);
+        let settings = settings(server.topology(), PATIENCE);
+        let secret = Arc::new(SharedSecret::new(Secret::random()));
+        let memory = Arc::new(MemoryStore::new(1000));
+        let state = Arc::new(NodeState::new((*settings).clone(), memory, secret));
+        let sender = state.publisher.lock().take().expect("no worker has it");
+        let store = Rc::new(RedisStore::open(&state, Clock::System));
+        store.servers.settled().await;
+        let servers = Rc::clone(&store.servers);
+        let mut node =
+            Membership::new(servers, &settings, 16, Secret::random(), Arc::default(), sender);
+        let mut records = Vec::new();
+        for _ in 0..2 {
+            node.visit().await.expect("Redis answers");
+            store.housekeep(Clock::System.now());
+            records.push(store.encoder().expect("the state is known").node());
+        }
+        assert_eq!(records[0], records[1]);
     });
 }
 
