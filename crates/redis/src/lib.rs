@@ -57,6 +57,7 @@ pub mod layout;
 mod link;
 mod live_settings;
 mod membership;
+mod memory_settings;
 mod once;
 mod outages;
 mod overrides;

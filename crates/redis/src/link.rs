@@ -233,6 +233,16 @@ impl Link {
         self.shared.state.borrow_mut().found.given_time_us()
     }
 
+    /// The name of the server.
+    pub(super) fn name(&self) -> String {
+        self.shared.target.to_string()
+    }
+
+    /// The number of the connection, if there is one. Each new connection has another number.
+    pub(super) fn connection(&self) -> Option<u64> {
+        self.shared.state.borrow().connection.as_ref().map(|it| it.number)
+    }
+
     /// Whether there is a connection.
     pub(super) fn is_connected(&self) -> bool {
         self.shared.state.borrow().connection.is_some()
@@ -246,23 +256,6 @@ impl Link {
     /// Whether the breaker admits calls.
     pub(super) fn is_up(&self) -> bool {
         self.shared.state.borrow().breaker.admits()
-    }
-
-    /// The statistics of the link.
-    pub(super) fn health(&self) -> Health {
-        let state = self.shared.state.borrow();
-        Health {
-            server: self.shared.target.to_string(),
-            position: state.breaker.position(),
-            is_away: state.server_use.is_given_up(),
-            times_opened: state.breaker.times_opened(),
-            answered: state.answered,
-            failed: state.failed,
-            overloads: state.queue.overloads(),
-            call_errors: state.call_errors.counts(),
-            calls: state.calls.clone(),
-            clock_offset_us: self.shared.clock_offset_us.get(),
-        }
     }
 
     /// A call about the counters at this key has failed, while the server decides others.

@@ -16,11 +16,11 @@ use tokio::time::sleep;
 use tollgate_core::digest::Secret;
 use tollgate_core::store::OutageCause;
 use tollgate_core::time::monotonic;
-use tracing::{info, warn};
+use tracing::info;
 
-use super::compact;
 use super::failure::{Refusal, StoreError};
 use super::layout::Layout;
+use super::memory_settings::MemorySettings;
 use super::outages::{Outages, ServerUse};
 use super::server::Servers;
 use super::server_time::ServerTime;
@@ -93,6 +93,7 @@ pub(super) struct Membership {
     server_use: ServerUse,
     /// The visits that have failed in succession, though the server is connected.
     failures: u8,
+    memory_settings: MemorySettings,
 }
 
 impl Membership {
@@ -117,6 +118,7 @@ impl Membership {
             cluster_state,
             server_use: Outages::default().user(),
             failures: 0,
+            memory_settings: MemorySettings::default(),
         }
     }
 
@@ -133,8 +135,8 @@ impl Membership {
     /// Sends heartbeats until the task is dropped.
     pub(super) async fn keep(mut self) {
         self.servers.settled().await;
-        self.warn_of_eviction().await;
         loop {
+            self.memory_settings.check(&self.servers).await;
             let visited = self.visit().await;
             let pause = if visited.is_ok() { INTERVAL } else { RETRY };
             self.report(visited.err());
@@ -303,77 +305,6 @@ impl Membership {
         let answered = monotonic();
         Ok(ServerTime::read(reply, asked, answered)?.next_us(answered) / 1_000_000)
     }
-
-    /// Warns if a server evicts keys: with each key it forgets about a hundred clients. Servers
-    /// that do not have `CONFIG` are asked by `INFO`.
-    async fn warn_of_eviction(&self) {
-        let mut commands = pipe();
-        commands.cmd("CONFIG").arg("GET").arg("maxmemory-policy");
-        commands.cmd("CONFIG").arg("GET").arg(compact::SETTINGS);
-        let mut others = Vec::new();
-        for (server, answers) in self.servers.query_all(&commands).await {
-            let Ok(answers) = answers else { continue };
-            let mut answers = answers.into_iter();
-            match answers.next().and_then(policy) {
-                Some(policy) => warn_of_policy(&server, &policy),
-                None => others.push(server.clone()),
-            }
-            for it in answers.next().map(compact::too_small).unwrap_or_default() {
-                let compact::TooSmall { setting, is, needed } = it;
-                warn!(
-                    %server, %setting, is, needed,
-                    "a client takes up to twice as much memory in Redis; set it to what is needed"
-                );
-            }
-        }
-        if !others.is_empty() {
-            self.ask_for_policy(&others).await;
-        }
-    }
-
-    async fn ask_for_policy(&self, servers: &[String]) {
-        let mut command = pipe();
-        command.cmd("INFO").arg("memory");
-        for (server, answers) in self.servers.query_all(&command).await {
-            let Some(answers) = answers.ok().filter(|_| servers.contains(&server)) else {
-                continue;
-            };
-            match answers.into_iter().next().and_then(policy_of_info) {
-                Some(policy) => warn_of_policy(&server, &policy),
-                None => info!(
-                    %server,
-                    "it is not known whether Redis forgets clients when its memory is full: neither \
-                     CONFIG GET nor INFO tells its maxmemory-policy; see that it is noeviction"
-                ),
-            }
-        }
-    }
-}
-
-fn warn_of_policy(server: &str, policy: &str) {
-    if policy != "noeviction" {
-        warn!(
-            %server, %policy,
-            "Redis forgets clients when its memory is full; set maxmemory-policy noeviction"
-        );
-    }
-}
-
-/// The value in an answer to `CONFIG GET` of one name.
-pub(super) fn policy(answer: Value) -> Option<String> {
-    let Value::Array(pair) = answer else { return None };
-    match pair.into_iter().nth(1)? {
-        Value::BulkString(policy) => String::from_utf8(policy).ok(),
-        _ => None,
-    }
-}
-
-/// The value in an answer to `INFO memory`.
-pub(super) fn policy_of_info(answer: Value) -> Option<String> {
-    let Value::BulkString(text) = answer else { return None };
-    let text = String::from_utf8_lossy(&text).into_owned();
-    let line = text.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"))?;
-    Some(line.trim().to_owned())
 }
 
 fn hex(bytes: [u8; 16]) -> String {

@@ -77,3 +77,20 @@ fn eviction_is_found_by_either_command_and_is_unknown_without_both() {
         }
     }
 }
+
+/// The server was asked once, when the gateway started.
+#[test]
+fn eviction_is_found_at_a_server_that_comes_after_the_gateway_and_is_said_once() {
+    let mut redis = without(&[], &["maxmemory-policy allkeys-lru"]);
+    redis.kill();
+    let gateway = node(&format!("url: \"{}\"", redis.url()), "limit: 3/day");
+    assert!(is_local(&gateway.client().get("/", &["X-Client: ann"])));
+    redis.restart();
+    let evicts = "set maxmemory-policy noeviction";
+    eventually("it is found", || gateway.log().contains(evicts));
+    redis.kill();
+    redis.restart();
+    let calls = || redis.cli(&["INFO", "commandstats"]);
+    eventually("it is asked again", || calls().contains("cmdstat_config"));
+    assert_eq!(gateway.log().matches(evicts).count(), 1, "{}", gateway.log());
+}

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tollgate_core::store::{CallStatistics, OutageCause, ServerState};
 
+use super::Link;
 use crate::breaker::Position;
 
 /// Statistics of a link.
@@ -29,6 +30,25 @@ pub struct Health {
     pub calls: CallStatistics,
     /// The clock of the server minus this node's, if it is known, in microseconds.
     pub clock_offset_us: Option<i64>,
+}
+
+impl Link {
+    /// The statistics of the link.
+    pub(in super::super) fn health(&self) -> Health {
+        let state = self.shared.state.borrow();
+        Health {
+            server: self.name(),
+            position: state.breaker.position(),
+            is_away: state.server_use.is_given_up(),
+            times_opened: state.breaker.times_opened(),
+            answered: state.answered,
+            failed: state.failed,
+            overloads: state.queue.overloads(),
+            call_errors: state.call_errors.counts(),
+            calls: state.calls.clone(),
+            clock_offset_us: self.shared.clock_offset_us.get(),
+        }
+    }
 }
 
 impl From<Health> for ServerState {

@@ -8,7 +8,7 @@ use tollgate_core::time::{Clock, monotonic};
 use super::report::{ClockOffset, Eviction, ServerReport, SmallSetting};
 use crate::compact;
 use crate::failure::StoreError;
-use crate::membership::{policy, policy_of_info};
+use crate::memory_settings::{policy_of_config, policy_of_info};
 use crate::server_time::ServerTime;
 use crate::wire::Wire;
 
@@ -51,7 +51,7 @@ pub(super) async fn memory(wire: &mut Wire, report: &mut ServerReport) -> Result
     commands.cmd("CONFIG").arg("GET").arg("maxmemory-policy");
     commands.cmd("CONFIG").arg("GET").arg(compact::SETTINGS);
     let mut answers = wire.send(&commands).await?.into_iter();
-    let mut eviction = answers.next().and_then(policy);
+    let mut eviction = answers.next().and_then(policy_of_config);
     let too_small = answers.next().map(compact::too_small).unwrap_or_default();
     let small = |it: compact::TooSmall| SmallSetting {
         name: readable(it.setting),

@@ -237,7 +237,7 @@ impl Servers {
             Kind::Apart(apart) => apart.link(destination),
             Kind::Cluster(cluster) => cluster.link(destination.slot),
         };
-        link.map_or_else(|| "the cluster".to_owned(), |link| link.health().server)
+        link.map_or_else(|| "the cluster".to_owned(), |link| link.name())
     }
 
     /// Sends the same commands to all servers that may have a copy of `key` for all nodes: to
@@ -296,22 +296,12 @@ impl Servers {
         self.look_up(destination, commands).await
     }
 
-    /// Sends the same commands to all servers that are connected. Each reply has the name of its
-    /// server.
-    pub(super) async fn query_all(
-        &self,
-        commands: &Pipeline,
-    ) -> Vec<(String, Result<Vec<Value>, StoreError>)> {
-        let mut answers = Vec::new();
-        // One link to each server is enough.
-        let links = match &self.kind {
+    /// One link to each server.
+    pub(super) fn one_link_each(&self) -> Vec<Rc<Link>> {
+        match &self.kind {
             Kind::Apart(apart) => apart.one_link_each(),
             Kind::Cluster(cluster) => cluster.one_link_each(),
-        };
-        for link in links {
-            answers.push((link.health().server, link.query(commands).await));
         }
-        answers
     }
 
     /// Returns when each server is known to be connected or away, at the latest soon after the
