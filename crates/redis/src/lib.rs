@@ -95,7 +95,8 @@ pub use overrides::{OverrideError, Overrides};
 pub use probe::{ClockOffset, Eviction, ProbeScope, ServerKind, ServerReport, SmallSetting, probe};
 pub use server::{Call, Destination, Servers};
 pub use settings::{
-    Address, Credentials, Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology,
+    Address, Credentials, Identity, Password, ReadFrom, RedisSettings, SettingFault, TlsSettings,
+    Topology,
 };
 pub use store::{NodeState, RedisStore};
 pub use url::{UrlError, percent_decoded};

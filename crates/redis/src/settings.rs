@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::num::NonZeroU16;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +52,48 @@ pub struct RedisSettings {
     pub secret: Option<Secret>,
 }
 
+/// The prefix is part of every key.
+const MAX_PREFIX_CHARS: usize = 64;
+
+/// A setting that a store cannot have: what is wrong with it, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingFault {
+    /// What is wrong.
+    pub message: &'static str,
+    /// What would be right.
+    pub advice: &'static str,
+}
+
+impl SettingFault {
+    const TIMEOUT: Self = Self {
+        message: "the timeout must be from 1 ms to 10 s",
+        advice: "a request that would wait longer should be refused instead",
+    };
+    const PREFIX: Self = Self {
+        message: "the prefix must have 1 to 64 letters, digits and signs of -_.:/",
+        advice: "like prefix: tollgate",
+    };
+}
+
 impl RedisSettings {
+    /// The range of [`Self::timeout`]. A request that would wait longer should be refused instead.
+    pub const TIMEOUTS: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(10);
+
+    /// All settings that a store cannot have. Those of a URL are correct if it could be read.
+    pub fn faults(&self) -> Vec<SettingFault> {
+        let has_timeout = Self::TIMEOUTS.contains(&Span::from(self.timeout));
+        let timeout = (!has_timeout).then_some(SettingFault::TIMEOUT);
+        timeout.into_iter().chain(Self::fault_of_prefix(&self.prefix)).collect()
+    }
+
+    /// What is wrong with this prefix of keys.
+    pub fn fault_of_prefix(prefix: &str) -> Option<SettingFault> {
+        // Braces would put all keys of a cluster into one slot.
+        let good = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
+        let has_length = (1..=MAX_PREFIX_CHARS).contains(&prefix.len());
+        (!has_length || !prefix.chars().all(good)).then_some(SettingFault::PREFIX)
+    }
+
     /// The defaults for servers at `topology`: no password, no TLS, a timeout of 20 ms.
     pub fn new(topology: Topology) -> Self {
         Self {

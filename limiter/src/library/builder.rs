@@ -210,6 +210,7 @@ impl Parts {
             }
         }
         self.check_counters()?;
+        self.store.check().map_err(BuildError::Store)?;
         #[cfg(all(feature = "keys", feature = "redis"))]
         if matches!(self.keys, KeySource::Redis(_)) && !self.store.is_shared() {
             let message = "API keys in Redis need counters in Redis: add Store::redis";

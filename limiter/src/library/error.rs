@@ -36,6 +36,9 @@ pub enum BuildError {
     /// The settings that recognise clients are wrong.
     #[error("the client: {0}")]
     Client(String),
+    /// Settings of the store are out of their ranges. All of them are here.
+    #[error("the store: {0}")]
+    Store(String),
     /// A thread for the store cannot be started.
     #[error("cannot start a thread for the store: {0}")]
     Thread(#[from] io::Error),

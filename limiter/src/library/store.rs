@@ -13,6 +13,10 @@ use tollgate_redis::{RedisSettings, UrlError};
 const MAX_KEYS: usize = 1_000_000;
 /// The threads for Redis without another setting.
 const LANES: NonZeroUsize = NonZeroUsize::new(1).expect("not zero");
+/// No machine has more cores, so a larger number of threads is a mistake. It is the maximum of a
+/// gateway's workers.
+#[cfg(feature = "redis")]
+const MAX_LANES: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 /// The checks that wait for each of them without another setting.
 const MAX_PENDING: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
@@ -55,6 +59,31 @@ impl Store {
             #[cfg(feature = "redis")]
             redis: None,
         }
+    }
+
+    /// Whether the settings are within their ranges.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    #[cfg(feature = "redis")]
+    pub(super) fn check(&self) -> Result<(), String> {
+        let Some(redis) = &self.redis else { return Ok(()) };
+        let faults = redis.faults();
+        let mut faults: Vec<String> =
+            faults.iter().map(|it| format!("{} ({})", it.message, it.advice)).collect();
+        if self.lanes > MAX_LANES {
+            faults.push(format!("there are at most {MAX_LANES} threads"));
+        }
+        if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+    }
+
+    /// Counters in memory have no settings that could be wrong.
+    ///
+    /// # Errors
+    /// None.
+    #[cfg(not(feature = "redis"))]
+    pub(super) const fn check(&self) -> Result<(), String> {
+        Ok(())
     }
 
     /// Whether other processes can share the counters.
@@ -122,7 +151,8 @@ impl Store {
         self
     }
 
-    /// The prefix of all keys in Redis. Without it, `tollgate`, as for gateways.
+    /// The prefix of all keys in Redis: 1 to 64 letters, digits and signs of `-_.:/`. Without it,
+    /// `tollgate`, as for gateways.
     ///
     /// ```
     /// # use tollgate_limiter::Store;
@@ -134,7 +164,7 @@ impl Store {
         self.changing(|redis| redis.prefix = prefix.into())
     }
 
-    /// The longest time for which a check waits for Redis. Without it, 20 ms.
+    /// The longest time for which a check waits for Redis, from 1 ms to 10 s. Without it, 20 ms.
     ///
     /// ```
     /// # use tollgate_limiter::Store;
@@ -160,8 +190,8 @@ impl Store {
         self.changing(|redis| redis.secret = Some(Secret::from_bytes(secret)))
     }
 
-    /// The threads that talk to Redis, and the checks that may wait for each of them. Without
-    /// it, one thread and 4096 checks. For checks beyond that, the store counts as not available.
+    /// The threads that talk to Redis, at most 1024, and the checks that may wait for each of them.
+    /// Without it, one thread and 4096 checks. For checks beyond that, the store counts as not available.
     ///
     /// ```
     /// # use tollgate_limiter::Store;

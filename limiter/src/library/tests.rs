@@ -6,6 +6,8 @@ mod gateway;
 mod own;
 
 use std::net::IpAddr;
+#[cfg(feature = "redis")]
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -379,4 +381,33 @@ fn the_leeway_of_tokens_has_a_bound() {
     assert!(build(Duration::from_secs(300)).is_ok() && build(Duration::ZERO).is_ok());
     let error = build(Duration::from_secs(301)).unwrap_err().to_string();
     assert!(error.contains("the leeway of tokens is at most 5m"), "{error}");
+}
+
+/// Before, a timeout without a bound panicked in the threads of the store, and each check was
+/// refused.
+#[cfg(feature = "redis")]
+#[test]
+fn settings_of_redis_that_a_gateway_rejects_are_errors() {
+    let store = || Store::redis("redis://127.0.0.1:9").expect("a URL");
+    let build = |store| Limiter::builder().store(store).build();
+    let one = NonZeroUsize::MIN;
+    for (wrong, what) in [
+        (store().timeout(Duration::MAX), "timeout"),
+        (store().timeout(Duration::from_millis(10_001)), "timeout"),
+        (store().timeout(Duration::ZERO), "timeout"),
+        (store().prefix("{orders}"), "prefix"),
+        (store().prefix("a{b"), "prefix"),
+        (store().prefix(""), "prefix"),
+        (store().prefix("p".repeat(65)), "prefix"),
+        (store().lanes(NonZeroUsize::MAX, one), "threads"),
+    ] {
+        let shown = format!("{wrong:?}");
+        let error = build(wrong).expect_err(&shown);
+        assert!(matches!(&error, BuildError::Store(text) if text.contains(what)), "{error}");
+    }
+    let error = build(store().prefix("").timeout(Duration::ZERO)).unwrap_err().to_string();
+    assert!(error.contains("timeout") && error.contains("prefix"), "{error}");
+    // Without a bound, as many checks wait as can.
+    let unbounded = store().timeout(Duration::from_secs(10)).lanes(one, NonZeroUsize::MAX);
+    assert!(build(unbounded.prefix("a-b_c.d:e/9")).is_ok());
 }

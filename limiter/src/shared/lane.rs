@@ -105,7 +105,9 @@ impl Lane {
             }
         })?;
         has_started.recv().unwrap_or_else(|_| Err(io::Error::other("the thread has ended")))?;
-        Ok(Self { jobs, permits: Arc::new(Semaphore::new(bound.get())) })
+        // With a larger number, `Semaphore` panics.
+        let bound = bound.get().min(Semaphore::MAX_PERMITS);
+        Ok(Self { jobs, permits: Arc::new(Semaphore::new(bound)) })
     }
 
     /// Requests a judgement. None if the bound is reached, or the thread has ended.

@@ -20,8 +20,6 @@ use crate::config::scalar::{Percent, Period, ServerNameText};
 use crate::config::sections::context::Context;
 use crate::config::words::{Word, words};
 
-/// A request that would wait longer should be refused instead.
-const TIMEOUT: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(10);
 /// A shorter interval is no better than asking each time. With a longer one, nodes know too
 /// little of each other.
 const INTERVAL: RangeInclusive<Span> = Span::from_millis(10)..=Span::from_secs(60);
@@ -34,8 +32,6 @@ const LEASE_LENGTH: RangeInclusive<Span> = Span::from_millis(10)..=Span::from_se
 const EXPECTED_CLIENTS: RangeInclusive<u64> = 1..=10_000_000_000;
 /// Several workers on several nodes open many connections already.
 const CONNECTIONS: RangeInclusive<u64> = 1..=16;
-/// The prefix is part of every key.
-const MAX_PREFIX_CHARS: usize = 64;
 
 /// The Redis servers that several nodes share: exactly one of `url` and `shards`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -202,7 +198,8 @@ impl RawRedis {
     /// The settings of the section, which is written at `span`.
     pub fn compile(&self, span: TextSpan, cx: &Context<'_>) -> Option<RedisSettings> {
         let servers = self.servers(span, cx);
-        let timeout = cx.duration(&self.timeout, "timeout", TIMEOUT).map(Duration::from);
+        let timeout =
+            cx.duration(&self.timeout, "timeout", RedisSettings::TIMEOUTS).map(Duration::from);
         let interval = cx.duration(&self.interval, "interval", INTERVAL);
         let lease = self.lease.value().map(|lease| lease.compile(cx));
         let clients = cx.number(&self.expected_clients, "expected_clients", EXPECTED_CLIENTS);
@@ -394,12 +391,8 @@ fn beside_url(
 }
 
 fn key_prefix(prefix: &Spanned<String>, cx: &Context<'_>) -> String {
-    // Braces would put all keys of a cluster into one slot.
-    let good = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
-    let length = prefix.value.len();
-    if length == 0 || length > MAX_PREFIX_CHARS || !prefix.value.chars().all(good) {
-        let message = "the prefix must have 1 to 64 letters, digits and signs of -_.:/";
-        cx.error(prefix.span, message, "like prefix: tollgate");
+    if let Some(fault) = RedisSettings::fault_of_prefix(&prefix.value) {
+        cx.error(prefix.span, fault.message, fault.advice);
     }
     prefix.value.clone()
 }
