@@ -130,6 +130,37 @@ proptest! {
     }
 }
 
+/// What a request says of its client is the same for a check and for `authenticate`.
+#[test]
+fn a_key_in_a_cookie_is_known_by_the_fields_of_its_request() {
+    const TEXT: &str = "tg_03d4jt3198h8_c7ZBC6RuaYGLECHZFnMe7yS7RcJbvK8jryikuviOomj0JolhF";
+    const HASH: &str = "0de67670f76be437806c94f133c9f16fd4522981188c2bc0858ea3f9a29af3ee";
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("keys.yaml");
+    let text = format!("keys: [{{ id: 03d4jt3198h8, team: acme, sha256: {HASH} }}]\n");
+    std::fs::write(&path, text).expect("a file");
+    let yaml = format!(
+        "listeners: [{{ address: \"127.0.0.1:8080\" }}]\n\
+         client: {{ api_key: {{ cookie: key }}, \
+                    keys: {{ file: {path:?} }} }}\n\
+         policies: {{ p: {{ key: \"api_key:team\", limit: 5/m }} }}\n\
+         routes: [{{ path: /*, policies: [p], respond: {{ body: ok }} }}]\n"
+    );
+    let limiter = from_yaml(&yaml).expect("a limiter");
+    let identity = |fields: &[&(&'static str, String)]| {
+        let fields = fields.iter().map(|(name, value)| {
+            (http::HeaderName::from_static(name), value.parse().expect("a value"))
+        });
+        limiter.authenticate(&http::HeaderMap::from_iter(fields)).now().expect("it is known now")
+    };
+    let cookie = ("cookie", format!("a=b; key={TEXT}"));
+    assert!(matches!(identity(&[&cookie]), Identity::Known(key) if key.id() == "03d4jt3198h8"));
+    let one = ("x-api-key", TEXT.to_owned());
+    assert!(matches!(identity(&[&one, &cookie]), Identity::Known(_)));
+    let other = ("x-api-key", TEXT.replace("hF", "hG"));
+    assert!(matches!(identity(&[&other, &cookie]), Identity::Ambiguous));
+}
+
 /// The file of a gateway is that of an application.
 #[test]
 fn the_keys_of_a_file_are_known() {

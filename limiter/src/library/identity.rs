@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, Request, request};
 use tollgate_core::api_keys::KeyRefusal;
 use tollgate_core::policy::{Identified, KnownKey};
@@ -127,6 +127,9 @@ impl Limiter {
     /// The client of a request with these fields, by the [keys](crate::Client::keys) of the limiter.
     /// Nothing is counted. Without keys, no request has one.
     ///
+    /// A limiter that is made from a gateway's file knows keys in a cookie too, if the file names
+    /// one. A key in the query of a URL is not in a field, so it is not found here.
+    ///
     /// Wrong keys are not bounded here, as they are in a gateway: count them by a policy.
     ///
     /// ```
@@ -146,8 +149,9 @@ impl Limiter {
     /// ```
     pub fn authenticate(&self, fields: &HeaderMap) -> Authentication {
         let (mut head, ()) = Request::new(()).into_parts();
-        let names = &self.0.clients.settings().api_key.headers;
-        for name in names.iter().chain([&AUTHORIZATION]) {
+        let keys = &self.0.clients.settings().api_key;
+        let cookies = keys.cookie.as_ref().map(|_| &COOKIE);
+        for name in keys.headers.iter().chain([&AUTHORIZATION]).chain(cookies) {
             for value in fields.get_all(name) {
                 head.headers.append(name.clone(), value.clone());
             }
