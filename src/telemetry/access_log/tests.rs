@@ -123,10 +123,10 @@ fn a_full_queue_drops_lines_and_says_how_many() {
         worker.flush();
     }
     let first = batches.recv().expect("a batch");
-    assert!(!String::from_utf8_lossy(&first).contains("dropped"));
+    assert!(!String::from_utf8_lossy(&first.bytes).contains("dropped"));
     worker.write(&record());
     worker.flush();
-    let second = String::from_utf8(batches.recv().expect("a batch")).expect("UTF-8");
+    let second = String::from_utf8(batches.recv().expect("a batch").bytes).expect("UTF-8");
     assert!(second.starts_with("{\"dropped_lines\":2}\n{\"time\""), "{second}");
 }
 

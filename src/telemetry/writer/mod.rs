@@ -51,8 +51,36 @@ pub struct LogWriter {
 /// Sends batches of lines to the thread.
 #[derive(Clone, Debug)]
 pub struct LogQueue {
-    batches: SyncSender<Vec<u8>>,
+    batches: SyncSender<Batch>,
     state: Arc<State>,
+}
+
+/// Lines on their way to the thread.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The lines. The first one may be the one that says how many are missing.
+    pub bytes: Vec<u8>,
+    /// How long the line is that says how many are missing; 0 if there is none.
+    report_bytes: usize,
+    /// How many lines it says are missing.
+    reported: u64,
+}
+
+impl Batch {
+    /// The lines of which the output has not accepted the last `left` bytes. The line that
+    /// says how many are missing is not one of them.
+    fn lines_in_last(&self, left: usize) -> u64 {
+        let accepted = self.bytes.len().saturating_sub(left);
+        let lost = self.bytes.get(accepted.max(self.report_bytes)..).unwrap_or_default();
+        u64::try_from(memchr::memchr_iter(b'\n', lost).count()).unwrap_or(u64::MAX)
+    }
+
+    /// How many missing lines remain to be reported, if the output has not accepted the last
+    /// `left` bytes.
+    fn unreported(&self, left: usize) -> u64 {
+        let is_reported = self.bytes.len().saturating_sub(left) >= self.report_bytes;
+        if is_reported { 0 } else { self.reported }
+    }
 }
 
 /// What the thread shares with its senders.
@@ -79,10 +107,15 @@ impl State {
         self.unreported.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// The line about lost lines, if there are new ones, and their number.
-    fn report(&self) -> Option<(String, u64)> {
-        let lines = self.unreported.swap(0, Ordering::Relaxed);
-        (lines > 0).then(|| ((self.kind.dropped)(lines), lines))
+    /// These lines, after the one that says how many are missing, if there are new ones.
+    fn batch(&self, lines: Vec<u8>) -> Batch {
+        let reported = self.unreported.swap(0, Ordering::Relaxed);
+        if reported == 0 {
+            return Batch { bytes: lines, report_bytes: 0, reported };
+        }
+        let report = (self.kind.dropped)(reported);
+        let report_bytes = report.len();
+        Batch { bytes: [report.as_bytes(), &lines].concat(), report_bytes, reported }
     }
 }
 
@@ -90,14 +123,10 @@ impl LogQueue {
     /// Passes a batch of so many lines on. If the queue is full or the thread has ended, the
     /// lines are lost.
     pub fn send(&self, batch: Vec<u8>, lines: u64) {
-        let (batch, reported) = match self.state.report() {
-            Some((report, reported)) => ([report.as_bytes(), &batch].concat(), reported),
-            None => (batch, 0),
-        };
-        match self.batches.try_send(batch) {
+        match self.batches.try_send(self.state.batch(batch)) {
             Ok(()) => {}
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                self.state.unreported.fetch_add(reported, Ordering::Relaxed);
+            Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) => {
+                self.state.unreported.fetch_add(batch.reported, Ordering::Relaxed);
                 self.state.lose(lines);
             }
         }
@@ -105,7 +134,7 @@ impl LogQueue {
 
     /// A queue without a thread.
     #[cfg(test)]
-    pub fn unread(kind: LogKind) -> (Self, Receiver<Vec<u8>>) {
+    pub fn unread(kind: LogKind) -> (Self, Receiver<Batch>) {
         let (batches, receiver) = sync_channel(kind.batches);
         (Self { batches, state: State::new(kind) }, receiver)
     }
@@ -163,7 +192,7 @@ impl LogWriter {
     pub fn close_by(self, end: Instant) -> bool {
         self.queue.state.closing.store(true, Ordering::Release);
         // An empty batch wakes the thread. If the queue is full, the thread does not sleep.
-        let _ = self.queue.batches.try_send(Vec::new());
+        let _ = self.queue.batches.try_send(Batch::default());
         let left = end.saturating_duration_since(monotonic());
         // Nothing is ever sent: the channel is disconnected when the thread ends.
         !matches!(self.ended.recv_timeout(left), Err(RecvTimeoutError::Timeout))
@@ -179,7 +208,7 @@ struct Writing {
 }
 
 impl Writing {
-    fn run(mut self, batches: &Receiver<Vec<u8>>) {
+    fn run(mut self, batches: &Receiver<Batch>) {
         loop {
             let batch = if self.state.closing.load(Ordering::Acquire) {
                 batches.try_recv().map_err(|_: TryRecvError| RecvTimeoutError::Disconnected)
@@ -197,14 +226,15 @@ impl Writing {
         }
     }
 
-    /// If the output fails, as with a closed pipe or a full disk, lines are lost, and the
-    /// failure is logged once.
-    fn write(&mut self, batch: &[u8]) {
-        match self.target.write(batch) {
+    /// If the output fails, as with a closed pipe or a full disk, the lines are lost that it
+    /// has not accepted as a whole, and the failure is logged once.
+    fn write(&mut self, batch: &Batch) {
+        let mut rest = &*batch.bytes;
+        match self.target.write(&mut rest) {
             Ok(()) => self.is_failing = false,
             Err(error) => {
-                let lines = memchr::memchr_iter(b'\n', batch).count();
-                self.state.lose(u64::try_from(lines).unwrap_or(u64::MAX));
+                self.state.unreported.fetch_add(batch.unreported(rest.len()), Ordering::Relaxed);
+                self.state.lose(batch.lines_in_last(rest.len()));
                 if !std::mem::replace(&mut self.is_failing, true) {
                     let output = self.target.output();
                     tracing::error!(%error, %output, "cannot write a log; its lines are lost");
@@ -213,11 +243,11 @@ impl Writing {
         }
     }
 
+    /// Says how many lines are missing, if there are new ones.
     fn report(&mut self) {
-        if let Some((line, lines)) = self.state.report()
-            && self.target.write(line.as_bytes()).is_err()
-        {
-            self.state.unreported.fetch_add(lines, Ordering::Relaxed);
+        let batch = self.state.batch(Vec::new());
+        if !batch.bytes.is_empty() {
+            self.write(&batch);
         }
     }
 }
