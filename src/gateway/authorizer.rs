@@ -21,9 +21,9 @@ use crate::message::{
     Answered, AuthorizerQuestion as Question, AuthorizerSettings, KeptAnswers, MAX_KEPT_BYTES,
     QuestionKey,
 };
-use crate::proxy::{Proxy, UpstreamShared, Warnings};
+use crate::proxy::{Proxy, UpstreamShared};
 use crate::snapshot::Snapshot;
-use crate::telemetry::{AuthorizerMetrics, WorkerMetrics};
+use crate::telemetry::{AuthorizerMetrics, Warnings, WorkerMetrics};
 
 /// An authorizer as one worker sees it.
 #[derive(Debug)]

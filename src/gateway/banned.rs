@@ -11,8 +11,7 @@ use tollgate_core::time::{Span, monotonic};
 use tracing::warn;
 
 use super::queue::{MAX_DELAYED, Queue};
-use crate::proxy::Warnings;
-use crate::telemetry::{BanMetrics, WorkerMetrics};
+use crate::telemetry::{BanMetrics, Warnings, WorkerMetrics};
 
 /// The responses to banned clients that one worker holds back.
 #[derive(Debug)]

@@ -33,7 +33,6 @@ mod settings;
 mod shared;
 mod tls;
 mod upstream;
-mod warnings;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -60,7 +59,6 @@ pub use settings::{
 pub use shared::{EndpointHealth, EndpointState, UpstreamShared};
 pub use tls::{TlsError, TlsParts, TlsSettings};
 pub use upstream::Pressure;
-pub use warnings::Warnings;
 
 use crate::boxed::boxed;
 use crate::message::Failure;

@@ -16,9 +16,8 @@ use super::fault::Fault;
 use super::gradient::LatencyGradient;
 use super::retry::{self, Budget};
 use super::shared::{RequestPermit, UpstreamShared};
-use super::warnings::Warnings;
 use crate::message::Failure;
-use crate::telemetry::{UpstreamMetrics, WorkerMetrics};
+use crate::telemetry::{UpstreamMetrics, Warnings, WorkerMetrics};
 
 /// How much load an upstream has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

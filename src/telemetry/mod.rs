@@ -23,6 +23,7 @@ mod trace_context;
 mod traces;
 mod unsettled;
 mod whole_key;
+mod warnings;
 mod writer;
 
 pub use access_log::{AccessLog, WorkerLog};
@@ -53,4 +54,5 @@ pub use traces::Exporter;
 pub use traces::Tracer;
 pub use unsettled::UnsettledWarnings;
 pub use whole_key::WholeKey;
+pub use warnings::Warnings;
 pub use writer::Reopener;

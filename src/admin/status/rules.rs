@@ -424,6 +424,7 @@ pub const RULES: &[Rule] = &[
         },
         advice: "see what reads it, or lower telemetry.access_log.sample",
     },
+    traffic_rules::SERIES_FULL,
 ];
 
 /// The peers that name clients and are not trusted, if a part of all requests says so that one

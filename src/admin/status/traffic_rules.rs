@@ -1,4 +1,4 @@
-//! What is wrong with connections, and with what waits for them.
+//! What is wrong with connections, with what waits for them, and with the metrics of requests.
 
 use tollgate_core::time::Span;
 
@@ -56,4 +56,20 @@ pub const BANS_NOT_HELD: Rule = Rule {
     },
     advice: "block the addresses of banned clients before the gateway, lower max_connections \
              of the listener, or shorten delay of penalty",
+};
+
+/// The metrics have no room for more series with values that clients or upstreams choose.
+pub const SERIES_FULL: Rule = Rule {
+    code: "series_full",
+    alert: Some("TollgateSeriesFull"),
+    over: None,
+    bound: Bound::Above(0.0),
+    values: |it| vec![(String::new(), it.window.gauges.series_full)],
+    text: |_, _, _| {
+        "there is no room for more series of metrics (max_series): some requests are counted \
+         without their method, their error and their whole status"
+            .to_owned()
+    },
+    advice: "see which labels have many values; if they are legitimate, raise \
+             telemetry.metrics.max_series; a restart begins anew",
 };

@@ -120,6 +120,8 @@ pub struct Gauges {
     pub duplicate_keys: f64,
     /// How many keys of a key set cannot be used.
     pub keys_left_out: Vec<(String, f64)>,
+    /// 1 if a series of the metrics had no room, otherwise 0.
+    pub series_full: f64,
     /// How many replicas of the store are not read.
     pub replicas_away: f64,
     /// The part of all file descriptors that is open.
@@ -372,6 +374,7 @@ fn gauges_of(samples: &Samples) -> Gauges {
         value
     };
     gauges.duplicate_keys = one(&families::KEYS_IN_FILE_AND_STORE);
+    gauges.series_full = one(&families::SERIES_FULL);
     gauges.replicas_away = one(&families::REPLICAS_AWAY);
     let most = one(&families::PROCESS_MAX_FDS);
     if most > 0.0 {

@@ -129,6 +129,9 @@ tollgate_decisions_total{outcome="refused",plan="pro",policy="a"} 1
 # HELP tollgate_nodes Nodes that share the store and are alive, with this one.
 # TYPE tollgate_nodes gauge
 tollgate_nodes 0.1
+# HELP tollgate_series_full 1 if a series had no room (telemetry.metrics.max_series), otherwise 0. Such requests count in series with `_overflow` and with classes of statuses.
+# TYPE tollgate_series_full gauge
+tollgate_series_full 0
 # HELP tollgate_utilisation_ratio Used units by limit after a decision. One request of 16 is measured.
 # TYPE tollgate_utilisation_ratio histogram
 tollgate_utilisation_ratio_bucket{policy="p",le="0.1"} 0

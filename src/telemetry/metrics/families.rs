@@ -27,7 +27,7 @@ families! {
         &["http_request_method", "http_response_status_code", "http_route", "route", "error_type"],
         "seconds",
         "Time from the head of a request to the end of its response.",
-    );
+    ).chosen(&["http_request_method", "http_response_status_code", "error_type"]);
     ACTIVE_REQUESTS = Family::gauge(
         "http_server_active_requests", &[], "requests", "Requests in progress.",
     );
@@ -40,7 +40,7 @@ families! {
         "http_client_request_duration_seconds", REQUEST,
         &["upstream", "http_response_status_code", "error_type"], "seconds",
         "Time of one attempt at an endpoint, until the head of its response.",
-    );
+    ).chosen(&["http_response_status_code", "error_type"]);
     REFUSED_REQUESTS = Family::counter(
         "tollgate_refused_requests_total", &[], "requests",
         "Requests that policies did not admit, for any reason. A request that several policies \
@@ -467,6 +467,11 @@ families! {
     WORKER_LAG = Family::histogram(
         "tollgate_worker_lag_seconds", OWN, &[], "seconds",
         "How late a timer of a worker fires, which is how long other work has kept it.",
+    );
+    SERIES_FULL = Family::gauge(
+        "tollgate_series_full", &[], "",
+        "1 if a series had no room (telemetry.metrics.max_series), otherwise 0. Such requests count \
+         in series with `_overflow` and with classes of statuses.",
     );
     BUILD_INFO = Family::gauge("tollgate_build_info", &["version"], "", "1, with the version.");
     PROCESS_CPU = Family::counter(

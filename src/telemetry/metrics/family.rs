@@ -17,6 +17,9 @@ pub struct Family {
     /// When its first series begins.
     #[cfg_attr(not(test), expect(dead_code, reason = "the test of docs/metrics.md reads it"))]
     pub appears: Appears,
+    /// The labels whose values clients or upstreams choose, so that they can begin many
+    /// series. The configuration bounds the values of the others.
+    pub chosen: &'static [&'static str],
 }
 
 /// The type of a metric. Workers count in whole numbers; `per_unit` of these make one
@@ -59,7 +62,7 @@ impl Family {
         help: &'static str,
     ) -> Self {
         let kind = Kind::Counter { per_unit: 1 };
-        Self { name, kind, labels, unit, help, appears: Appears::InUse }
+        Self { name, kind, labels, unit, help, appears: Appears::InUse, chosen: &[] }
     }
 
     /// A gauge.
@@ -96,6 +99,11 @@ impl Family {
     /// The same, for a metric that appears with an event.
     pub const fn on_event(self) -> Self {
         Self { appears: Appears::OnEvent, ..self }
+    }
+
+    /// The same, if clients or upstreams choose the values of these labels.
+    pub const fn chosen(self, chosen: &'static [&'static str]) -> Self {
+        Self { chosen, ..self }
     }
 
     /// Whether it appears in every gateway that has requests.

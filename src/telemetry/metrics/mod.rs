@@ -5,7 +5,7 @@
 //! know ([`Source`]), and writes the text format 0.0.4 of Prometheus. No worker takes part
 //! in a scrape. Labels never have a value that a client chooses: methods are the nine
 //! standard ones and `_OTHER`, and there are no clients, paths or hosts. The number of
-//! series is bounded all the same, because upstreams choose statuses.
+//! series is bounded all the same, because clients choose methods, and upstreams statuses.
 
 mod access;
 mod admin;
@@ -83,8 +83,8 @@ struct State {
 }
 
 impl Metrics {
-    /// Metrics with at most `max_series` series that workers begin. Series that have no
-    /// labels are not counted.
+    /// Metrics with at most `max_series` series that have labels whose values clients or
+    /// upstreams choose.
     pub fn new(max_series: usize) -> Self {
         Self(Arc::new(State {
             known: Arc::new(KnownSeries::new(max_series)),
@@ -151,6 +151,7 @@ impl State {
     fn samples(&self) -> Samples {
         let mut samples = Samples::default();
         samples.set_whole(&families::BUILD_INFO, &[env!("CARGO_PKG_VERSION")], 1);
+        samples.set_whole(&families::SERIES_FULL, &[], self.known.is_full().into());
         let sources = self.sources.lock().clone();
         sources.iter().for_each(|source| source.collect(&mut samples));
         for (family, label, value) in self.latest.all() {

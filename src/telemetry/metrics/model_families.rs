@@ -8,12 +8,12 @@ families! {
         "tollgate_tokens_total", &["policy", "model", "kind"], "tokens",
         "Tokens that answers of language models have stated. model: the entry of the prices, or \
          `_other`. kind: input (that is in no cache), cache_read, cache_write, output.",
-    ).on_event();
+    ).on_event().chosen(&["model"]);
     SPENT_UNITS = Family::counter(
         "tollgate_spent_units_total", &["policy", "model"], "units",
         "Units that were settled by tokens. Those of a limit in money are its smallest units. model: \
          as in tollgate_tokens_total.",
-    ).on_event();
+    ).on_event().chosen(&["model"]);
     OVER_LIMIT_UNITS = Family::counter(
         "tollgate_over_limit_units_total", &["policy"], "units",
         "Units that settlements have counted beyond the limit, because responses have cost more than \

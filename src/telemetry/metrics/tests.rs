@@ -50,31 +50,54 @@ fn a_scrape_sums_all_workers_also_those_that_have_ended() {
     assert_eq!(line(&text, "tollgate_own_duration_seconds_count"), Some("3"));
 }
 
+/// Clients that begin many series hid what policies decide, and failures of upstreams.
 #[test]
-fn series_beyond_the_bound_count_in_one_of_each_metric() {
+fn series_beyond_the_bound_count_in_one_without_what_others_choose() {
     let metrics = Metrics::new(3);
     let [first, second] = [metrics.worker(), metrics.worker()];
+    let full =
+        |metrics: &Metrics| line(&metrics.render(), "tollgate_series_full").map(str::to_owned);
+    for status in 200..203 {
+        let labels = ["GET", &status.to_string(), "/*", "r", ""];
+        first.histogram(&families::REQUEST_DURATION, &labels).observe(1);
+    }
+    assert_eq!(full(&metrics).as_deref(), Some("0"), "there is room for three");
+    let count = |method: &str, status: &str, route: &str, error: &str| {
+        let labels = [method, status, "/*", route, error];
+        second.histogram(&families::REQUEST_DURATION, &labels).observe(1);
+    };
+    for status in 200..300 {
+        count("GET", &status.to_string(), "r", "");
+        count("_OTHER", &(status + 300).to_string(), "r", &(status + 300).to_string());
+    }
+    count("GET", "", "other", "client_closed");
+    assert_eq!(full(&metrics).as_deref(), Some("1"));
     for number in 0..50 {
         let policy = format!("p{number}");
-        first.counter(&DECISIONS, &[&policy, "", "admitted"]).increment();
-        second.counter(&DECISIONS, &[&policy, "", "admitted"]).increment();
-        second.counter(&DECISIONS_BY_SOURCE, &[&policy, "store"]).increment();
+        first.counter(&DECISIONS, &[&policy, "", "refused"]).increment();
+        second.counter(&DECISIONS, &[&policy, "", "refused"]).increment();
+        second.counter(&families::RATE_LIMIT_OVER, &["edge", &policy, ""]).increment();
     }
-    // Known series, and those without labels, still have their place.
-    first.counter(&DECISIONS, &["p0", "", "admitted"]).increment();
-    first.histogram(&OWN_DURATION, &[]).observe(1);
     let text = metrics.render();
-    let series = |name: &str| text.lines().filter(|line| line.starts_with(name)).count();
-    assert_eq!(series("tollgate_decisions_total{"), 3, "{text}");
-    assert_eq!(series("tollgate_decisions_by_source_total{"), 2);
-    let of = |policy: &str| {
-        let labels = format!("{{outcome=\"admitted\",plan=\"\",policy=\"{policy}\"}}");
-        line(&text, &format!("tollgate_decisions_total{labels}"))
+    let of = |method: &str, status: &str, route: &str, error: &str| {
+        let labels = format!(
+            "{{error_type=\"{error}\",http_request_method=\"{method}\",\
+             http_response_status_code=\"{status}\",http_route=\"/*\",route=\"{route}\"}}"
+        );
+        line(&text, &format!("http_server_request_duration_seconds_count{labels}"))
     };
-    assert_eq!([of("p0"), of("p1")], [Some("3"), Some("2")]);
-    let all = "{outcome=\"_overflow\",plan=\"_overflow\",policy=\"_overflow\"}";
-    assert_eq!(line(&text, &format!("tollgate_decisions_total{all}")), Some("96"));
-    assert_eq!(line(&text, "tollgate_own_duration_seconds_count"), Some("1"));
+    assert_eq!(of("GET", "200", "r", ""), Some("2"), "a known series keeps its place: {text}");
+    assert_eq!(of("_overflow", "2xx", "r", ""), Some("97"));
+    assert_eq!(of("_overflow", "5xx", "r", "_overflow"), Some("100"));
+    assert_eq!(of("_overflow", "", "other", "_overflow"), Some("1"));
+    let series = |name: &str| text.lines().filter(|line| line.starts_with(name)).count();
+    assert_eq!(series("http_server_request_duration_seconds_count{"), 6, "{text}");
+    assert_eq!(series("tollgate_decisions_total{"), 50, "clients do not begin these");
+    let over = "{domain=\"edge\",key1=\"_overflow\",key2=\"\"}";
+    let name = format!("ratelimit_service_rate_limit_over_limit{over}");
+    assert_eq!(line(&text, &name), Some("50"));
+    let totals = metrics.totals();
+    assert_eq!(totals.node.by_class.numbers(), [0, 103, 0, 0, 100, 1, 0]);
 }
 
 #[test]
@@ -213,6 +236,8 @@ fn names_and_labels_follow_the_rules_of_prometheus() {
             assert!(label.bytes().all(|it| it.is_ascii_lowercase() || it == b'_'), "{label}");
             assert!(!["le", "quantile", "client", "path", "host"].contains(label), "{label}");
         }
+        assert!(family.chosen.iter().all(|it| family.labels.contains(it)), "{name}");
+        assert!(!family.labels.contains(&"http_request_method") || !family.chosen.is_empty());
         if let Kind::Histogram(bounds) = family.kind {
             assert!(bounds.upper.is_sorted_by(|a, b| a < b), "{name}");
         }

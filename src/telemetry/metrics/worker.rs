@@ -6,13 +6,18 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tollgate_core::time::monotonic;
 
 use super::cell::{Cells, Counter, Histogram};
 use super::family::{Bounds, Family, Kind};
 use super::latest::Latest;
+use crate::telemetry::warnings::Warnings;
 
-/// The value of all labels of the series that counts for those that have no room.
-pub const OVERFLOW: &str = "_overflow";
+/// The value of the labels that others choose, in the series that counts for those without
+/// room. Of a status it is the class.
+const OVERFLOW: &str = "_overflow";
+/// The label of a status.
+const STATUS: &str = "http_response_status_code";
 
 /// The name of a metric and the values of its labels.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,12 +41,21 @@ pub struct Series {
     pub cells: Arc<Cells>,
 }
 
-/// The series that the process has. It bounds them: labels may have values that others
-/// choose, such as the status of an upstream.
+/// The series of the process with labels whose values others choose, such as the method of a
+/// request and the status of an upstream. It bounds them. Other series are not among them: the
+/// configuration bounds these, and no client takes their room.
 #[derive(Debug)]
 pub struct KnownSeries {
     max: usize,
-    known: Mutex<HashSet<SeriesId>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    ids: HashSet<SeriesId>,
+    /// Whether a series had no room.
+    is_full: bool,
+    warnings: Warnings,
 }
 
 impl KnownSeries {
@@ -49,18 +63,49 @@ impl KnownSeries {
         Self { max, known: Mutex::default() }
     }
 
-    /// The series under which to count: this one, or the one for the overflow.
-    fn admit(&self, id: SeriesId) -> SeriesId {
-        let mut known = self.known.lock();
-        if id.labels.is_empty() || known.contains(&id) {
-            return id;
-        }
-        if known.len() < self.max {
-            known.insert(id.clone());
-            return id;
-        }
-        SeriesId { labels: id.labels.iter().map(|_| OVERFLOW.into()).collect(), ..id }
+    /// Whether a series had no room.
+    pub fn is_full(&self) -> bool {
+        self.known.lock().is_full
     }
+
+    /// The series of this metric under which to count: this one, or the one for the overflow.
+    fn admit(&self, family: &Family, id: SeriesId) -> SeriesId {
+        if family.chosen.is_empty() {
+            return id;
+        }
+        let mut known = self.known.lock();
+        if known.ids.contains(&id) {
+            return id;
+        }
+        if known.ids.len() < self.max {
+            known.ids.insert(id.clone());
+            return id;
+        }
+        known.is_full = true;
+        let warns = known.warnings.is_due(monotonic());
+        drop(known);
+        if warns {
+            tracing::warn!(
+                metric = family.name,
+                max_series = self.max,
+                remedy = "raise telemetry.metrics.max_series, and restart",
+                "there is no room for more series of metrics: requests count in series with _overflow"
+            );
+        }
+        overflow(family, &id)
+    }
+}
+
+/// The series that counts for this one, without the values that others choose. It is one of
+/// few: of a status the class stays, and an empty value stays.
+fn overflow(family: &Family, id: &SeriesId) -> SeriesId {
+    let of_label = |name: &str, value: &str| match value.chars().next() {
+        Some(first) if name == STATUS => format!("{first}xx").into(),
+        Some(_) if family.chosen.contains(&name) => OVERFLOW.into(),
+        _ => value.into(),
+    };
+    let labels = family.labels.iter().zip(&id.labels);
+    SeriesId { name: id.name, labels: labels.map(|(name, value)| of_label(name, value)).collect() }
 }
 
 /// The series of one worker, which the scrape reads. They stay when the worker ends.
@@ -84,7 +129,7 @@ impl WorkerSeries {
         if let Some(cells) = self.0.lock().by_id.get(&id) {
             return Arc::clone(cells);
         }
-        let id = known.admit(id);
+        let id = known.admit(family, id);
         let mut entries = self.0.lock();
         if let Some(cells) = entries.by_id.get(&id) {
             return Arc::clone(cells);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::Node;
 use crate::telemetry::{Samples, Source, families, model_families};
 
 /// What a gateway knows at a scrape.
@@ -49,4 +50,31 @@ impl Source for State {
             }
         }
     }
+}
+
+/// A client that begins many series must not hide what policies decide.
+#[test]
+fn metrics_without_room_are_a_reason() {
+    let mut node = Node::new();
+    let requests = |it: &Node, methods: std::ops::Range<u64>, status: &str, count: u64| {
+        for method in methods {
+            let labels = [&*format!("M{method}"), status, "/*", "r", ""];
+            let whole = it.worker.histogram(&families::REQUEST_DURATION, &labels);
+            (0..count).for_each(|_| whole.observe(1));
+        }
+    };
+    requests(&node, 0..1000, "200", 1);
+    node.after(5);
+    assert_eq!(node.reasons(), [], "there is room for 1,000");
+    requests(&node, 1000..1001, "200", 1);
+    node.after(5);
+    assert!(matches!(node.reasons()[..], [("series_full", "", 0..=5)]), "{:?}", node.reasons());
+    requests(&node, 2000..2001, "503", 100);
+    node.decisions("late", "admitted", 1);
+    node.decisions("late", "refused", 59);
+    node.after(5);
+    let found: Vec<_> = node.reasons().iter().map(|(code, about, _)| (*code, *about)).collect();
+    let expected =
+        [("requests_fail", "r"), ("refuses_unusually_many", "late"), ("series_full", "")];
+    assert_eq!(found, expected);
 }

@@ -45,8 +45,8 @@ pub struct RawTelemetry {
 #[serde(rename = "metrics", default)]
 #[schemars(deny_unknown_fields)]
 struct RawMetrics {
-    /// The most series with labels that requests may begin; a histogram counts as one. Requests
-    /// beyond count in series whose labels are `_overflow`.
+    /// The most series with labels whose values clients or upstreams choose, such as methods and
+    /// statuses; a histogram counts as one. Requests beyond count in series with `_overflow`.
     #[schemars(extend("default" = 10000))]
     #[schemars(example = 20_000)]
     #[schemars(range(min = *MAX_SERIES.start(), max = *MAX_SERIES.end()))]

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use tracing::warn;
 
-use crate::proxy::warnings::Warnings;
-use crate::telemetry::UpstreamTraffic;
+use crate::telemetry::{UpstreamTraffic, Warnings};
 
 /// How long an endpoint that has sent such bytes is suspected of sending more.
 const SUSPICION: Duration = Duration::from_secs(60);

@@ -9,23 +9,23 @@ families! {
         "ratelimit_service_rate_limit_total_hits", &["domain", "key1", "key2"], "hits",
         "Hits that the rate limit service has counted for descriptors with a limit. key1, key2: the \
          first entries of the descriptor; of more than 1,000 in a domain, the others are other.",
-    ).on_event();
+    ).on_event().chosen(&["key1", "key2"]);
     RATE_LIMIT_OVER = Family::counter(
         "ratelimit_service_rate_limit_over_limit", &["domain", "key1", "key2"], "hits",
         "Those of the hits that were over their limit.",
-    ).on_event();
+    ).on_event().chosen(&["key1", "key2"]);
     RATE_LIMIT_NEAR = Family::counter(
         "ratelimit_service_rate_limit_near_limit", &["domain", "key1", "key2"], "hits",
         "Those of the hits that were within their limit and beyond 80 % of it.",
-    ).on_event();
+    ).on_event().chosen(&["key1", "key2"]);
     RATE_LIMIT_WITHIN = Family::counter(
         "ratelimit_service_rate_limit_within_limit", &["domain", "key1", "key2"], "hits",
         "Those of the hits that came with descriptors within their limit.",
-    ).on_event();
+    ).on_event().chosen(&["key1", "key2"]);
     RATE_LIMIT_SHADOW = Family::counter(
         "ratelimit_service_rate_limit_shadow_mode", &["domain", "key1", "key2"], "hits",
         "Those of the hits that were over a limit in shadow mode.",
-    ).on_event();
+    ).on_event().chosen(&["key1", "key2"]);
     RATE_LIMIT_GLOBAL_SHADOW = Family::counter(
         "ratelimit_service_global_shadow_mode", &[], "calls",
         "Calls that only the shadow mode of the whole rate limit service has admitted.",
