@@ -260,10 +260,12 @@ impl Record {
         self.masked_path.as_deref().unwrap_or(self.target.path())
     }
 
-    /// Its host, with the port if the client has named one.
+    /// Its host, with the port if the client has named one. A name and a password before it
+    /// are not shown.
     pub fn host(&self) -> Option<&str> {
         let host = || self.host.as_ref()?.to_str().ok();
-        self.target.authority().map(Authority::as_str).or_else(host)
+        let whole = self.target.authority().map(Authority::as_str).or_else(host)?;
+        Some(whole.rsplit_once('@').map_or(whole, |(_, host)| host))
     }
 
     /// The id of the trace that its client has named, in hexadecimal digits.
@@ -361,3 +363,24 @@ mod tests {
         assert_eq!((record.bytes, record.outcome), (5, "admitted"));
     }
 }
+    #[test]
+    fn a_host_has_no_name_and_no_password() {
+        let host = |uri: &str, field: &str| {
+            let request = Request::builder().method("CONNECT").uri(uri).header(HOST, field);
+            let (head, ()) = request.body(()).expect("a request").into_parts();
+            let client = IpAddr::from([203, 0, 113, 9]);
+            let id = HeaderValue::from_static("id-1");
+            let record = Record::new(&head, client, Timestamp::from_micros(7), monotonic(), id);
+            record.host().map(str::to_owned)
+        };
+        for (uri, field, shown) in [
+            ("http://user:SECRET@a.test:81/x", "b.test", "a.test:81"),
+            ("user:SECRET@a.test:443", "b.test", "a.test:443"),
+            ("/x", "user:SECRET@a.test", "a.test"),
+            ("/x", "user:SEC@RET@a.test:81", "a.test:81"),
+            ("/x", "[::1]:81", "[::1]:81"),
+        ] {
+            assert_eq!(host(uri, field).as_deref(), Some(shown), "{uri} {field}");
+        }
+    }
+

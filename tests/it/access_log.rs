@@ -207,3 +207,23 @@ fn a_sample_has_all_refused_requests() {
     assert_eq!(one["id"].as_str().map(str::len), Some(12));
     assert!(lines[0]["wait_ms"].as_u64().is_some_and(|wait_ms| wait_ms > 0));
 }
+
+#[test]
+fn a_line_has_no_password_of_a_target_or_a_host() {
+    let origin = Origin::hello();
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    for head in [
+        "GET http://user:SECRET@a.test/x HTTP/1.1\r\nHost: a.test\r\n\r\n",
+        "GET /x HTTP/1.1\r\nHost: user:SECRET@a.test\r\n\r\n",
+        "CONNECT user:SECRET@a.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n",
+    ] {
+        let mut client = gateway.client();
+        client.send(head.as_bytes());
+        client.head();
+    }
+    let lines = gateway.access_lines(3);
+    let mut hosts: Vec<_> = lines.iter().map(|line| line["host"].to_string()).collect();
+    hosts.sort();
+    assert_eq!(hosts, ["\"a.test\"", "\"a.test\"", "\"a.test:443\""]);
+    assert!(!gateway.access_text(3).contains("SECRET"));
+}
