@@ -14,7 +14,7 @@ use super::compressing::Stream;
 use super::withholding::Withholding;
 use crate::message::{Failure, FieldFilter, Piece};
 use crate::proxy::{self, BrokenResponse};
-use crate::telemetry::Measurement;
+use crate::telemetry::{CLIENT_CLOSED, Measurement};
 
 /// The body of a response, made by the gateway or by an upstream. It wraps the body of
 /// the upstream because the request ends when the body does: dropping this value
@@ -33,10 +33,20 @@ struct Inner {
     left: u64,
     measurement: Option<Measurement>,
     closing: Closing,
+    progress: Progress,
     /// What withholds an event of the body, if one is withheld.
     withholding: Option<Box<Withholding>>,
     /// What compresses the body, if it is compressed.
     compressed: Option<Box<Compressed>>,
+}
+
+/// How much of a body was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// Nothing. So it is if the response has no body on the wire, as that to HEAD.
+    Unread,
+    Begun,
+    Ended,
 }
 
 /// A body that is compressed while it passes.
@@ -69,6 +79,7 @@ impl ResponseBody {
             left,
             measurement,
             closing,
+            progress: Progress::Unread,
             withholding,
             compressed,
         }))
@@ -139,6 +150,28 @@ impl Content {
 type Polled = Poll<Option<Result<Frame<Bytes>, BrokenResponse>>>;
 
 impl Inner {
+    fn is_end_stream(&self) -> bool {
+        if let Some(compressed) = &self.compressed {
+            return matches!(compressed.rest, Some(None));
+        }
+        if let Some(withholding) = &self.withholding {
+            return withholding.has_ended();
+        }
+        self.content.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.compressed.is_some() || self.withholding.is_some() {
+            return SizeHint::default();
+        }
+        match &self.content {
+            Content::Local(bytes) => {
+                SizeHint::with_exact(bytes.len().try_into().unwrap_or(u64::MAX))
+            }
+            Content::Upstream(body, _) => body.size_hint(),
+        }
+    }
+
     /// The next frame of the body as it was made. The settlement reads it.
     fn poll_content(&mut self, cx: &mut Context<'_>) -> Polled {
         let Self { content, deadline, left, measurement, closing, .. } = self;
@@ -168,7 +201,8 @@ impl Inner {
                     measurement.broken(broken.reason());
                 }
                 if let Some(recording) = recording {
-                    recording.record.outcome = broken.reason();
+                    recording.record.failed(broken.reason());
+                    recording.record.is_broken = true;
                 }
                 if let Some(settlement) = settlement {
                     settlement.broken();
@@ -262,28 +296,37 @@ impl Body for ResponseBody {
         {
             recording.record.bytes += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         }
+        inner.progress = match &polled {
+            Poll::Ready(Some(Ok(frame))) if frame.is_data() => Progress::Begun,
+            Poll::Ready(_) => Progress::Ended,
+            Poll::Pending => Progress::Begun,
+        };
         polled
     }
 
     fn is_end_stream(&self) -> bool {
-        if let Some(compressed) = &self.0.compressed {
-            return matches!(compressed.rest, Some(None));
-        }
-        if let Some(withholding) = &self.0.withholding {
-            return withholding.has_ended();
-        }
-        self.0.content.is_end_stream()
+        self.0.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        if self.0.compressed.is_some() || self.0.withholding.is_some() {
-            return SizeHint::default();
+        self.0.size_hint()
+    }
+}
+
+impl Drop for Inner {
+    /// A body that was begun and has more to give is dropped because its client has left.
+    fn drop(&mut self) {
+        if self.progress != Progress::Begun
+            || self.is_end_stream()
+            || self.size_hint().exact() == Some(0)
+        {
+            return;
         }
-        match &self.0.content {
-            Content::Local(bytes) => {
-                SizeHint::with_exact(bytes.len().try_into().unwrap_or(u64::MAX))
-            }
-            Content::Upstream(body, _) => body.size_hint(),
+        if let Some(measurement) = &mut self.measurement {
+            measurement.broken(CLIENT_CLOSED);
+        }
+        if let Some(recording) = &mut self.closing.recording {
+            recording.record.left();
         }
     }
 }

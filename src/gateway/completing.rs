@@ -20,7 +20,7 @@ pub fn record_response(
     response: &mut Response<ResponseBody>,
 ) {
     if let Some(failure) = failure {
-        record.outcome = failure.reason();
+        record.failed(failure.reason());
     } else if !response.body().is_local() {
         record.upstream_us = Some(Span::from(took).as_micros());
     }

@@ -42,7 +42,7 @@ pub fn record_decision(record: &mut Record, route: &Route, judgement: &Judgement
         record.model = named.model.as_deref().map(short);
         record.agent = named.agent.map(Name::from);
     }
-    record.outcome = outcome(decision);
+    record.set_decision(outcome(decision));
     (record.is_refused, record.wait) = match decision.outcome {
         Outcome::Admit => (false, None),
         Outcome::Refuse(Retry::After(wait)) => (true, Some(wait)),
@@ -72,9 +72,9 @@ pub fn record_second_decision(record: &mut Record, route: &Route, judgement: &Ju
     let decision = &judgement.decision;
     match decision.outcome {
         Outcome::Admit if decision.delay.is_zero() => {}
-        Outcome::Admit => record.outcome = outcome(decision),
+        Outcome::Admit => record.set_decision(outcome(decision)),
         other => {
-            record.outcome = outcome(decision);
+            record.set_decision(outcome(decision));
             record.is_refused = true;
             record.wait = match other {
                 Outcome::Refuse(Retry::After(wait)) => Some(wait),

@@ -11,6 +11,7 @@ mod history;
 mod line_limit;
 mod log;
 mod lost_lines;
+mod methods;
 mod metrics;
 mod record;
 mod refusals;
@@ -22,8 +23,8 @@ mod top;
 mod trace_context;
 mod traces;
 mod unsettled;
-mod whole_key;
 mod warnings;
+mod whole_key;
 mod writer;
 
 pub use access_log::{AccessLog, WorkerLog};
@@ -39,7 +40,7 @@ pub use metrics::{
     Traffic, UnitMetrics, UpstreamMetrics, UpstreamTraffic, WorkerMetrics, decision_bounds_s,
     families, model_families, plan_name,
 };
-pub use record::{Attempts, Name, PolicyRecord, Record, TunnelBytes, source_word};
+pub use record::{Attempts, CLIENT_CLOSED, Name, PolicyRecord, Record, TunnelBytes, source_word};
 pub use refusals::{Refusal, RefusalRings, Refused, WorkerRefusals};
 pub use settings::{
     AccessLogSettings, ClientAddress, Format, LineFormat, Output, TelemetrySettings, TraceProtocol,
@@ -53,6 +54,6 @@ pub use trace_context::RequestTrace;
 pub use traces::Exporter;
 pub use traces::Tracer;
 pub use unsettled::UnsettledWarnings;
-pub use whole_key::WholeKey;
 pub use warnings::Warnings;
+pub use whole_key::WholeKey;
 pub use writer::Reopener;

@@ -27,6 +27,9 @@ use tollgate_core::time::{Span, Timestamp, monotonic};
 
 use super::trace_context::{RequestTrace, TRACE_DIGITS, TraceId};
 
+/// The failure of a request whose client left before the response had ended.
+pub const CLIENT_CLOSED: &str = "client_closed";
+
 /// What is known of one request.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -60,6 +63,13 @@ pub struct Record {
     pub policies: SmallVec<[PolicyRecord; 1]>,
     /// The decision of the limiter, or the failure that followed it.
     pub outcome: &'static str,
+    /// The decision of the limiter, whatever followed it.
+    pub decision: Option<&'static str>,
+    /// Why the response is not the one that was asked for, if the gateway, its upstream or the
+    /// client has failed. A response that an upstream gave is no failure.
+    pub failure: Option<&'static str>,
+    /// Whether the response has ended before its end.
+    pub is_broken: bool,
     /// The method by which it has passed, or why it would not pass in enforcing mode.
     pub auth: Option<&'static str>,
     /// The id of its API key.
@@ -229,6 +239,9 @@ impl Record {
             route: None,
             policies: SmallVec::new(),
             outcome: "unknown",
+            decision: None,
+            failure: None,
+            is_broken: false,
             auth: None,
             key_id: None,
             team: None,
@@ -301,13 +314,32 @@ impl Record {
         }
     }
 
+    /// The limiter has decided.
+    pub const fn set_decision(&mut self, decision: &'static str) {
+        self.outcome = decision;
+        self.decision = Some(decision);
+    }
+
+    /// The request has failed for this reason.
+    pub const fn failed(&mut self, reason: &'static str) {
+        self.outcome = reason;
+        self.failure = Some(reason);
+    }
+
+    /// The client has left before the end of the response. It knows the decision, which remains
+    /// the outcome.
+    pub const fn left(&mut self) {
+        self.failure = Some(CLIENT_CLOSED);
+        self.is_broken = true;
+    }
+
     /// Completes the record when the request has ended.
     pub fn finish(&mut self) {
         self.duration_us = self.elapsed_us();
         self.bytes += self.tunnel.as_ref().map_or(0, TunnelBytes::bytes);
         if self.status.is_none() {
             // No decision has reached the client.
-            self.outcome = "client_closed";
+            self.failed(CLIENT_CLOSED);
         }
     }
 }
@@ -337,6 +369,38 @@ mod tests {
     }
 
     #[test]
+    fn a_host_has_no_name_and_no_password() {
+        let host = |uri: &str, field: &str| {
+            let request = Request::builder().method("CONNECT").uri(uri).header(HOST, field);
+            let (head, ()) = request.body(()).expect("a request").into_parts();
+            let client = IpAddr::from([203, 0, 113, 9]);
+            let id = HeaderValue::from_static("id-1");
+            let record = Record::new(&head, client, Timestamp::from_micros(7), monotonic(), id);
+            record.host().map(str::to_owned)
+        };
+        for (uri, field, shown) in [
+            ("http://user:SECRET@a.test:81/x", "b.test", "a.test:81"),
+            ("user:SECRET@a.test:443", "b.test", "a.test:443"),
+            ("/x", "user:SECRET@a.test", "a.test"),
+            ("/x", "user:SEC@RET@a.test:81", "a.test:81"),
+            ("/x", "[::1]:81", "[::1]:81"),
+        ] {
+            assert_eq!(host(uri, field).as_deref(), Some(shown), "{uri} {field}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_leaves_within_the_response_knows_the_decision() {
+        let mut record = record();
+        record.status = Some(StatusCode::OK);
+        record.set_decision("admitted");
+        record.left();
+        record.finish();
+        assert_eq!((record.outcome, record.failure), ("admitted", Some("client_closed")));
+        assert!(record.is_broken);
+    }
+
+    #[test]
     fn a_path_has_no_query_and_no_values_of_parameters() {
         let mut record = record();
         assert_eq!(record.path(), "/t/secret");
@@ -363,24 +427,3 @@ mod tests {
         assert_eq!((record.bytes, record.outcome), (5, "admitted"));
     }
 }
-    #[test]
-    fn a_host_has_no_name_and_no_password() {
-        let host = |uri: &str, field: &str| {
-            let request = Request::builder().method("CONNECT").uri(uri).header(HOST, field);
-            let (head, ()) = request.body(()).expect("a request").into_parts();
-            let client = IpAddr::from([203, 0, 113, 9]);
-            let id = HeaderValue::from_static("id-1");
-            let record = Record::new(&head, client, Timestamp::from_micros(7), monotonic(), id);
-            record.host().map(str::to_owned)
-        };
-        for (uri, field, shown) in [
-            ("http://user:SECRET@a.test:81/x", "b.test", "a.test:81"),
-            ("user:SECRET@a.test:443", "b.test", "a.test:443"),
-            ("/x", "user:SECRET@a.test", "a.test"),
-            ("/x", "user:SEC@RET@a.test:81", "a.test:81"),
-            ("/x", "[::1]:81", "[::1]:81"),
-        ] {
-            assert_eq!(host(uri, field).as_deref(), Some(shown), "{uri} {field}");
-        }
-    }
-

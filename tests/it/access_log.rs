@@ -1,7 +1,10 @@
 //! The access log: one line for every request, without data that identifies a person.
 
+use std::io::Write as _;
+
 use serde_json::Value;
 
+use crate::support::http::{Http, block_on, nothing, request};
 use crate::support::{Gateway, Origin, Reserved, eventually};
 
 const TRACE: &str = "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -206,6 +209,55 @@ fn a_sample_has_all_refused_requests() {
     assert_eq!((&one["id"], &one["cost"]), (&other["id"], &other["cost"]), "one client");
     assert_eq!(one["id"].as_str().map(str::len), Some(12));
     assert!(lines[0]["wait_ms"].as_u64().is_some_and(|wait_ms| wait_ms > 0));
+}
+
+/// A sample left out responses that broke off, and clients that left within the response.
+#[test]
+fn a_sample_has_all_responses_that_did_not_end() {
+    let origin = Origin::serving(|stream, read| {
+        while let Some(asked) = read() {
+            let body = if asked.line().starts_with("HEAD ") { "" } else { "hello" };
+            let ends = asked.line().contains("/whole");
+            let length = if ends { 5 } else { 100 };
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+            let sent = stream.write_all((head + body).as_bytes());
+            if sent.is_err() || asked.line().contains("/broken") {
+                return;
+            }
+        }
+    });
+    let closed = Reserved::new();
+    let config = three_outcomes(&origin, &closed).replace("2/day", "1000/day");
+    let gateway = Gateway::start_logging(&config, "json, sample: 0%");
+    let mut whole = gateway.client();
+    for method in ["GET", "HEAD"] {
+        for path in ["/orders/whole", "/unmatched"] {
+            whole.request(method, path, &[], b"");
+        }
+    }
+    block_on(async {
+        let client = Http::prior_knowledge(gateway.address()).await;
+        for (method, path) in
+            [("GET", "/orders/whole"), ("HEAD", "/orders/whole"), ("GET", "/unmatched")]
+        {
+            client.ask(request(method, path, nothing())).await.expect("an answer");
+        }
+    });
+    let mut broken = gateway.client();
+    broken.send(b"GET /orders/broken HTTP/1.1\r\nHost: a\r\n\r\n");
+    broken.rest();
+    let mut left = gateway.client();
+    left.send(b"GET /orders/held HTTP/1.1\r\nHost: a\r\n\r\n");
+    left.head();
+    left.exactly(5);
+    drop(left);
+    let mut lines = gateway.access_lines(2);
+    // Two workers may have written them.
+    lines.sort_by_key(|line| line["path"].to_string());
+    let field = |name: &str| lines.iter().map(|line| line[name].clone()).collect::<Vec<_>>();
+    assert_eq!(field("path"), ["/orders/broken", "/orders/held"]);
+    assert_eq!(field("status"), [200, 200]);
+    assert_eq!(field("outcome"), ["upstream_broke_off", "admitted"]);
 }
 
 #[test]

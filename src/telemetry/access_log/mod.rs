@@ -160,6 +160,7 @@ fn is_notable(record: &Record) -> bool {
         status.is_server_error() || status == http::StatusCode::TOO_MANY_REQUESTS
     });
     is_failure
+        || record.is_broken
         || record.is_refused
         || record.duration_us >= SLOW_US
         || record.policies.iter().any(|policy| policy.is_shadow_refused)

@@ -229,9 +229,11 @@ fn a_sample_leaves_out_only_ordinary_requests() {
     failed.status = Some(StatusCode::BAD_GATEWAY);
     let mut closed = admitted();
     closed.status = None;
+    let mut broken = admitted();
+    broken.is_broken = true;
     let mut slow = admitted();
     slow.duration_us = SLOW_US;
-    for record in [record(), shadow, failed, closed, slow] {
+    for record in [record(), shadow, failed, closed, broken, slow] {
         assert_eq!(logged(settings.clone(), &[record]).lines().count(), 1);
     }
     let half = AccessLogSettings { sample_percent: 50, ..settings };

@@ -17,14 +17,8 @@ use super::cell::{Counter, Histogram};
 use super::decisions::DecisionMetrics;
 use super::families::{ACTIVE_REQUESTS, MALFORMED_REQUESTS, OWN_DURATION, REQUEST_DURATION};
 use super::worker::WorkerMetrics;
-
-/// The error of a request whose client left before the response had ended.
-const CLIENT_CLOSED: &str = "client_closed";
-/// The label of a method that is not one of [`METHODS`].
-const OTHER: &str = "_OTHER";
-/// The standard methods (RFC 9110, section 9; RFC 5789).
-const METHODS: [&str; 9] =
-    ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "CONNECT", "TRACE"];
+use crate::telemetry::methods::{name_of, number_of};
+use crate::telemetry::record::CLIENT_CLOSED;
 
 /// The names by which a route is shown.
 #[derive(Debug)]
@@ -107,12 +101,12 @@ impl RequestMetrics {
         let duration = durations.get((error_address, key), || {
             let labels = route.and_then(|route| self.routes.get(usize::try_from(route).ok()?));
             let (name, pattern) = labels.map_or(("", ""), |it| (&*it.name, &*it.pattern));
-            let method = METHODS.get(usize::from(method)).copied().unwrap_or(OTHER);
             let status = status.as_ref().map_or("", StatusCode::as_str);
             // An error that has no better name is named by its status.
             let is_fault = error.is_none() && status_code >= 500;
             let error = if is_fault { status } else { error.unwrap_or("") };
-            self.worker.histogram(&REQUEST_DURATION, &[method, status, pattern, name, error])
+            self.worker
+                .histogram(&REQUEST_DURATION, &[name_of(method), status, pattern, name, error])
         });
         duration.observe(micros(monotonic().duration_since(started)));
         self.active.decrement();
@@ -172,38 +166,6 @@ impl Drop for Measurement {
     }
 }
 
-/// The index in [`METHODS`], or one more than the last.
-fn number_of(method: &Method) -> u8 {
-    match *method {
-        Method::GET => 0,
-        Method::POST => 1,
-        Method::PUT => 2,
-        Method::DELETE => 3,
-        Method::HEAD => 4,
-        Method::OPTIONS => 5,
-        Method::PATCH => 6,
-        Method::CONNECT => 7,
-        Method::TRACE => 8,
-        _ => 9,
-    }
-}
-
 fn micros(duration: Duration) -> u64 {
     Span::from(duration).as_micros()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn methods_have_the_numbers_of_their_names() {
-        for (number, name) in METHODS.iter().enumerate() {
-            let method: Method = name.parse().expect("a method");
-            assert_eq!(usize::from(number_of(&method)), number, "{name}");
-        }
-        for other in ["BREW", "get", "PROPFIND"] {
-            assert_eq!(number_of(&other.parse().expect("a method")), 9, "{other}");
-        }
-    }
 }

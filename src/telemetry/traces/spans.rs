@@ -13,8 +13,12 @@ use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use tollgate_core::policy::MaskedAddress;
 
+use crate::telemetry::methods::{OTHER, name_of, number_of};
 use crate::telemetry::record::Record;
 use crate::telemetry::trace_context::{RequestTrace, SpanId};
+
+/// The most characters of a method that is not a standard one.
+const MAX_METHOD_CHARS: usize = 64;
 
 /// The spans of this request. Names and attributes are those of OpenTelemetry's semantic
 /// conventions (HTTP and database spans, version 1.37) where it has them.
@@ -42,14 +46,13 @@ impl Spans<'_> {
     /// The request as a whole.
     fn server(&self) -> SpanData {
         let Self { record, trace, .. } = self;
-        let method = KeyValue::new("http.request.method", record.method.to_string());
         let mut attributes = vec![
-            method,
             KeyValue::new("url.path", record.path().to_owned()),
             KeyValue::new("network.protocol.version", version(record.version)),
             KeyValue::new("client.address", MaskedAddress(record.client).to_string()),
             KeyValue::new("tollgate.outcome", record.outcome),
         ];
+        attributes.extend(self.method());
         if let Ok(id) = record.request_id.to_str() {
             attributes.push(KeyValue::new("tollgate.request_id", id.to_owned()));
         }
@@ -59,18 +62,24 @@ impl Spans<'_> {
         let name = match &record.pattern {
             Some(pattern) => {
                 attributes.push(KeyValue::new("http.route", pattern.to_string()));
-                format!("{} {pattern}", record.method)
+                format!("{} {pattern}", self.method_in_names()).into()
             }
-            None => record.method.to_string(),
+            None => self.method_in_names().into(),
         };
-        let mut span = self.span(name.into(), trace.server, trace.parent, 0, record.duration_us);
+        let mut span = self.span(name, trace.server, trace.parent, 0, record.duration_us);
         span.span_kind = SpanKind::Server;
         span.parent_span_is_remote = trace.parent.is_some();
         if let Some(status) = record.status {
             attributes.push(status_code(status));
         }
-        if record.status.is_none_or(|status| status.is_server_error()) {
-            attributes.push(KeyValue::new("error.type", record.outcome));
+        if record.is_broken || record.status.is_none_or(|status| status.is_server_error()) {
+            // As in the metrics: a status that an upstream has given is its own error.
+            let error = match (record.failure, &record.status) {
+                (Some(failure), _) => KeyValue::new("error.type", failure),
+                (None, Some(status)) => KeyValue::new("error.type", status.as_str().to_owned()),
+                (None, None) => KeyValue::new("error.type", record.outcome),
+            };
+            attributes.push(error);
             span.status = Status::error("");
         }
         span.attributes = attributes;
@@ -82,7 +91,8 @@ impl Spans<'_> {
         let Self { record, trace, .. } = self;
         let mut span =
             self.span("decide".into(), SpanId::random(), Some(trace.server), 0, decided_us);
-        span.attributes.push(KeyValue::new("tollgate.outcome", record.outcome));
+        let decision = record.decision.unwrap_or(record.outcome);
+        span.attributes.push(KeyValue::new("tollgate.outcome", decision));
         if let Some(wait) = record.wait {
             let wait_ms = i64::try_from(wait.as_millis_ceil()).unwrap_or(i64::MAX);
             span.attributes.push(KeyValue::new("tollgate.wait_ms", wait_ms));
@@ -111,13 +121,12 @@ impl Spans<'_> {
     fn client(&self, forwarded_us: u64) -> SpanData {
         let Self { record, trace, .. } = self;
         let end = record.upstream_us.unwrap_or(record.duration_us);
-        let name = record.method.to_string().into();
+        let name = self.method_in_names().into();
         let mut span = self.span(name, trace.client, Some(trace.server), forwarded_us, end);
         span.span_kind = SpanKind::Client;
-        let method = KeyValue::new("http.request.method", record.method.to_string());
-        span.attributes.push(method);
+        span.attributes.extend(self.method());
         if let Some(endpoint) = record.attempts.endpoint() {
-            span.attributes.push(KeyValue::new("server.address", endpoint.as_str().to_owned()));
+            span.attributes.extend(server(&endpoint));
         }
         if let Some(resent) = record.attempts.count().filter(|count| *count > 1) {
             let resent = i64::try_from(resent - 1).unwrap_or(i64::MAX);
@@ -138,6 +147,24 @@ impl Spans<'_> {
             }
         }
         span
+    }
+
+    /// The method, as the conventions name it. What a client has invented is in an attribute of
+    /// its own, because values of the other one may become series of metrics.
+    fn method(&self) -> Vec<KeyValue> {
+        let name = name_of(number_of(&self.record.method));
+        let mut attributes = vec![KeyValue::new("http.request.method", name)];
+        if name == OTHER {
+            let original = self.record.method.as_str().chars().take(MAX_METHOD_CHARS);
+            let original = original.collect::<String>();
+            attributes.push(KeyValue::new("http.request.method_original", original));
+        }
+        attributes
+    }
+
+    /// The method in the names of spans.
+    fn method_in_names(&self) -> &'static str {
+        Some(name_of(number_of(&self.record.method))).filter(|it| *it != OTHER).unwrap_or("HTTP")
     }
 
     /// A span between these times, in microseconds since the head of the request.
@@ -175,6 +202,19 @@ impl Spans<'_> {
             status: Status::Unset,
             instrumentation_scope: self.scope.clone(),
         }
+    }
+}
+
+/// The address of an endpoint, and its port if it has one.
+fn server(endpoint: &str) -> Vec<KeyValue> {
+    let split = endpoint.rsplit_once(':');
+    let address = |host: &str| {
+        let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        KeyValue::new("server.address", bare.unwrap_or(host).to_owned())
+    };
+    match split.and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?))) {
+        Some((host, port)) => vec![address(host), KeyValue::new("server.port", i64::from(port))],
+        None => vec![address(endpoint)],
     }
 }
 

@@ -35,7 +35,7 @@ fn record(tracer: &Tracer, status: u16) -> Record {
     record.attempts.add("app", "127.0.0.1:9000");
     record.attempts.add("app", "127.0.0.1:9001");
     record.store_us = Some(0);
-    record.outcome = "admitted";
+    record.set_decision("admitted");
     record.policies.push(PolicyRecord {
         name: "per-client".into(),
         client: None,
@@ -100,12 +100,74 @@ async fn a_request_has_four_spans_in_one_trace() {
         (decide, "tollgate.remaining", "7"),
         (decide, "tollgate.source", "store"),
         (redis, "db.system.name", "redis"),
-        (client, "server.address", "127.0.0.1:9001"),
+        (client, "server.address", "127.0.0.1"),
+        (client, "server.port", "9001"),
+        (server, "http.request.method", "GET"),
+        (decide, "tollgate.outcome", "admitted"),
         (client, "http.request.resend_count", "1"),
     ] {
         assert_eq!(attribute(span, key).as_deref(), Some(value), "{key}");
     }
     assert!(server.end_time >= client.end_time && client.start_time >= server.start_time);
+}
+
+/// Series that a collector makes of spans must not grow with the methods that clients invent.
+#[tokio::test(start_paused = true)]
+async fn an_invented_method_is_in_no_name() {
+    let (tracer, mut batches) = batches(0);
+    let mut invented = record(&tracer, 200);
+    invented.method = "BREW'".repeat(100).parse().expect("a method");
+    tracer.write(&invented);
+    let spans = batches.next().await.expect("a batch");
+    assert_eq!((&*spans[0].name, &*spans[3].name), ("HTTP /orders/{id}", "HTTP"));
+    for span in [&spans[0], &spans[3]] {
+        assert_eq!(attribute(span, "http.request.method").as_deref(), Some("_OTHER"));
+        let original = attribute(span, "http.request.method_original").expect("the method");
+        assert_eq!(original.len(), 64, "{original}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_has_the_type_that_the_metrics_show() {
+    let (tracer, mut batches) = batches(0);
+    let fault = record(&tracer, 500);
+    let mut failed = record(&tracer, 502);
+    failed.failed("upstream_unreachable");
+    let mut broken = record(&tracer, 200);
+    broken.failed("upstream_broke_off");
+    broken.is_broken = true;
+    let mut left = record(&tracer, 200);
+    left.left();
+    for (record, error) in [
+        (fault, "500"),
+        (failed, "upstream_unreachable"),
+        (broken, "upstream_broke_off"),
+        (left, "client_closed"),
+    ] {
+        tracer.write(&record);
+        let spans = batches.next().await.expect("a batch");
+        assert_eq!(attribute(&spans[0], "error.type").as_deref(), Some(error));
+        assert_eq!(spans[0].status, Status::error(""));
+        let decided = attribute(&spans[1], "tollgate.outcome");
+        assert_eq!(decided.as_deref(), Some("admitted"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_has_no_port() {
+    let (tracer, mut batches) = batches(0);
+    for (endpoint, address, port) in [
+        ("api.test:8443", "api.test", Some("8443")),
+        ("[2001:db8::1]:80", "2001:db8::1", Some("80")),
+        ("/run/app.sock", "/run/app.sock", None),
+    ] {
+        let record = record(&tracer, 200);
+        record.attempts.add("app", endpoint);
+        tracer.write(&record);
+        let spans = batches.next().await.expect("a batch");
+        assert_eq!(attribute(&spans[3], "server.address").as_deref(), Some(address));
+        assert_eq!(attribute(&spans[3], "server.port").as_deref(), port);
+    }
 }
 
 #[tokio::test(start_paused = true)]
