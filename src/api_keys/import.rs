@@ -161,6 +161,12 @@ impl Keys {
         }
         let mut id = None;
         if let Some(text) = &key.key {
+            // Spaces around the value of a field do not belong to it.
+            if text.is_empty() || text.trim() != text || text.contains(char::is_control) {
+                let message = "it is empty, has a space or an end of line at its begin or end, or \
+                               has a control character: no client can send it in a field";
+                return Err(mistake("key", &message));
+            }
             if text.len() < STRONG_CHARS && !is_weak {
                 let message = "it has fewer than 22 characters, and can be found by trial; weak \
                                takes it nevertheless";

@@ -207,6 +207,32 @@ fn keys_are_imported_by_text_or_hash_and_exported_again() {
     });
 }
 
+/// A key with the end of its line was stored, and its client got 401: a field has no such end.
+#[test]
+fn a_key_that_no_field_can_have_is_not_imported() {
+    run(async |keys| {
+        let all = Teams::All;
+        let own = keys.create(None, &form(None), &all, at(0)).await.unwrap().0.key;
+        let foreign = "an-old-key-of-another-program";
+        for text in [
+            String::new(),
+            format!("{foreign}\n"),
+            format!(" {foreign}"),
+            format!("{foreign}\t"),
+            foreign.replace("-of", "\r\n"),
+            foreign.replace("-of", "\u{7f}"),
+            format!("{own}\n"),
+        ] {
+            let import = Import { weak: true, ..import(&text, None) };
+            let done = keys.import(&import, &all, 0).await.unwrap();
+            assert_eq!((done.stored.len(), done.present.len()), (0, 0), "{text:?}");
+            assert!(done.refused[0].contains("no client can send it"), "{:?}", done.refused);
+        }
+        let inner = import("an old key of another program", None);
+        assert_eq!(keys.import(&inner, &all, 0).await.unwrap().stored.len(), 1);
+    });
+}
+
 fn import(key: &str, id: Option<&str>) -> Import {
     let key = Some(key.to_owned());
     let id = id.map(str::to_owned);
