@@ -131,6 +131,14 @@ impl TopHistory {
         }
     }
 
+    /// Forgets minutes that lie in the future at `now`: the clock was set back. They would stay
+    /// the last ones until it has caught up.
+    pub fn forget_future(&self, now: Timestamp) {
+        // Another worker may have read the clock later.
+        let last = now.as_micros() / MINUTE_US + 1;
+        self.minutes.lock().minutes.retain(|minute, _| *minute <= last);
+    }
+
     /// The names of the policies that have judged requests in the last ten minutes.
     pub fn policies(&self) -> Vec<Arc<str>> {
         let state = self.minutes.lock();

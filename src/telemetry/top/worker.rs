@@ -27,6 +27,8 @@ pub struct WorkerTop {
     minute: Cell<u64>,
     /// When the minute in progress was last shown, in microseconds.
     shown_us: Cell<u64>,
+    /// The minute in which [`Self::housekeep`] was called last.
+    housekept: Cell<u64>,
     policies: RefCell<Counted>,
 }
 
@@ -38,6 +40,7 @@ impl WorkerTop {
             history: Arc::clone(history),
             minute: Cell::new(0),
             shown_us: Cell::new(0),
+            housekept: Cell::new(0),
             policies: RefCell::default(),
         }
     }
@@ -97,6 +100,10 @@ impl WorkerTop {
     /// progress if the lists are read. Must be called regularly.
     pub fn housekeep(&self, now: Timestamp) {
         self.turn(now);
+        // Times of requests may lie in the past, so only this time tells what is the future.
+        if self.housekept.replace(self.minute.get()) != self.minute.get() {
+            self.history.forget_future(now);
+        }
         let now_us = now.as_micros();
         if now_us.abs_diff(self.shown_us.get()) >= SHOWN_EVERY_US && self.history.is_read(now) {
             self.shown_us.set(now_us);

@@ -1,7 +1,7 @@
 //! The lists of several workers and minutes.
 
-use super::super::ClientText;
 use super::super::merged::MAX_ENTRIES;
+use super::super::{ClientText, WorkerTop};
 use super::*;
 
 fn sketches(admitted: &[(u128, u64)], refused: &[(u128, u64)]) -> Counted {
@@ -40,6 +40,26 @@ fn a_list_is_the_sum_of_all_workers_and_minutes() {
     assert_eq!((list.requests, list.refused, list.clients.len()), (24, 8, 1));
     assert!(history.policies().iter().map(|it| &**it).eq(["per-client"]));
     assert_eq!(history.top("other", 10, 10), TopList::default());
+}
+
+/// The minutes of the future were the last ones until the clock had caught up.
+#[test]
+fn after_the_clock_was_set_back_the_lists_go_on() {
+    let history = Arc::new(TopHistory::default());
+    let worker = WorkerTop::new(&history);
+    let at = |minute: u64| Timestamp::from_micros(minute * MINUTE_US + 5_000_000);
+    for minute in 100..110 {
+        history.add(0, minute, sketches(&[(1, 2)], &[]));
+        worker.housekeep(at(minute + 1));
+    }
+    assert_eq!(shown(&history, 10), [("client 1".to_owned(), 20, 0)]);
+    worker.housekeep(at(51));
+    history.add(0, 50, sketches(&[(2, 3)], &[]));
+    assert_eq!(shown(&history, 10), [("client 2".to_owned(), 3, 0)]);
+    // Another worker has read the clock a little later.
+    history.add(0, 51, sketches(&[(3, 2)], &[]));
+    worker.housekeep(Timestamp::from_micros(51 * MINUTE_US - 1));
+    assert_eq!(shown(&history, 1), [("client 3".to_owned(), 2, 0)]);
 }
 
 #[test]
