@@ -87,9 +87,7 @@ pub fn run(args: &ReplayArgs, config: Config, against: Option<Config>) -> Result
         against: against.zip(args.against.as_deref()).map(|(config, path)| setup(config, path)),
         suggest: args.suggest,
     };
-    // Limits are tried in a second reading, which standard input does not allow.
-    let is_read_twice = job.suggest && !job.inputs.contains(&Input::Stdin);
-    let mut progress = Progress::new(if is_read_twice { 2 } else { 1 });
+    let mut progress = Progress::new(if job.is_read_twice() { 2 } else { 1 });
     let report = tollgate_replay::replay(&job, &mut |read, of| progress.show(read, of));
     progress.clear();
     let report = report?;

@@ -6,20 +6,24 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate_core::policy::{Cost, KeyFor, Policy};
 use tollgate_core::request::RequestView;
-use tollgate_core::routes::Rules;
+use tollgate_core::routes::{Route, Rules};
 use tollgate_core::time::Timestamp;
 
+use super::entry::Entry;
 use super::foreseen::{Foreseen, Windows};
 use super::key_table::{KeyTable, PolicyKey};
 use super::peaks::{Peaks, WINDOWS};
 use super::suggest::Suggestions;
-use super::trial::{Setup, digest_of, rules};
+use super::trial::{Setup, digest_of, is_denied, rules};
 
 /// A key can exceed a limit only if so many times its peak does. A peak is the most in four
 /// quarters of a window in a row. No algorithm compares more with a limit than what lies in
 /// eight of them: a fixed window takes four (a day with 25 hours five), a sliding window this
 /// one and the one before, and a log all requests of an interval of its length.
 const MOST_PEAKS: u64 = 2;
+
+/// The limits of a policy of which no key was measured: no key exceeds them.
+const NOT_EXCEEDED: [u64; WINDOWS.len()] = [u64::MAX; WINDOWS.len()];
 
 /// Knows which keys can exceed the limits that are suggested.
 pub(super) struct Exceeding {
@@ -48,11 +52,20 @@ pub(super) enum Needed {
 impl Exceeding {
     /// For trials of `suggestions` for `setup`. `peaks` were measured in the same logs.
     pub(super) fn new(setup: &Setup, suggestions: &Suggestions, peaks: &Peaks) -> Self {
-        let limits: Vec<_> = setup
-            .policies
-            .iter()
-            .map(|policy| suggestions.limits(&policy.name).filter(|_| is_known_at_once(policy)))
-            .collect();
+        let mut has_peaks = vec![false; setup.policies.len()];
+        for (key, _) in peaks.all() {
+            if let Some(has_peaks) = has_peaks.get_mut(usize::from(key.0)) {
+                *has_peaks = true;
+            }
+        }
+        let limits_of = |(policy, has_peaks): (&Arc<Policy>, bool)| {
+            if !has_peaks {
+                // It has counted no request: all were exempt, or lack its key.
+                return Some(NOT_EXCEEDED);
+            }
+            suggestions.limits(&policy.name).filter(|_| is_known_at_once(policy))
+        };
+        let limits: Vec<_> = setup.policies.iter().zip(has_peaks).map(limits_of).collect();
         let index = |policy: &Arc<Policy>| {
             let index = setup.policies.iter().position(|it| it.name == policy.name)?;
             limits[index].map(|_| index)
@@ -95,20 +108,27 @@ impl Exceeding {
         is_known.then(|| self.by_window.map(|keys| keys.saturating_add(others)))
     }
 
-    /// What must be done for a request.
-    pub(super) fn needed(&self, request: &RequestView<'_>, now: Timestamp) -> Needed {
+    /// What must be done for a request of `entry`.
+    pub(super) fn needed(
+        &self,
+        request: &RequestView<'_>,
+        entry: &Entry,
+        now: Timestamp,
+    ) -> Needed {
         let is_plain = !self.rules.has_disguised_name(request.headers());
         let selected = is_plain.then(|| self.rules.select(request).ok()).flatten();
         // What no route takes is not judged, and a preflight has limits of its own.
         let Some(route) = selected.filter(|_| *request.method() != http::Method::OPTIONS) else {
             return Needed::All;
         };
-        if !self.rules.route(route).access.is_empty() {
-            return Needed::All;
-        }
+        let Route { policies, access, .. } = self.rules.route(route);
         let subject = self.rules.subject(request, route, now);
         let mut foreseen = SmallVec::new();
-        for (policy, index) in self.rules.route(route).policies.iter().zip(&self.routes[route]) {
+        if entry.has_address && is_denied(access, &subject) {
+            // No policy is asked.
+            return Needed::Some(route, foreseen);
+        }
+        for (policy, index) in policies.iter().zip(&self.routes[route]) {
             let Some(index) = *index else { return Needed::All };
             foreseen.push(match subject.key(policy) {
                 KeyFor::Exempt(_) => Foreseen::Exempt,

@@ -144,7 +144,7 @@ impl Pass<'_> {
             trials.map(|trial| trial.judge_known(entry, known, now)).collect()
         } else if let Some(request) = self.head.view(entry) {
             if let Some(exceeding) = exceeding {
-                match exceeding.needed(&request, now) {
+                match exceeding.needed(&request, entry, now) {
                     Needed::All => trials.for_each(|trial| {
                         trial.judge(&request, entry, now);
                     }),

@@ -31,6 +31,13 @@ pub struct Job {
     pub suggest: bool,
 }
 
+impl Job {
+    /// Whether the logs are read a second time, in which suggested limits are tried.
+    pub fn is_read_twice(&self) -> bool {
+        self.suggest && !self.inputs.iter().any(Input::is_read_once)
+    }
+}
+
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
@@ -131,10 +138,18 @@ pub fn replay(job: &Job, progress: &mut Progress<'_>) -> Result<Report, ReplayEr
                 suggestions.sampled_one_of
             ));
         }
-        if !suggestions.tried {
-            report.notes.push(
-                "the suggested limits were not tried: standard input cannot be read twice".into(),
-            );
+        if suggestions.forgotten > 0 {
+            report.notes.push(format!(
+                "{} counters of the suggested limits were forgotten, because the store holds too \
+                 few keys (max_keys): they would refuse more",
+                suggestions.forgotten
+            ));
+        }
+        if let Some(input) = job.inputs.iter().find(|_| !suggestions.tried) {
+            let input = job.inputs.iter().find(|input| input.is_read_once()).unwrap_or(input);
+            report
+                .notes
+                .push(format!("the suggested limits were not tried: {input} cannot be read twice"));
         }
         report.suggestions = Some(suggestions);
     }
@@ -236,7 +251,7 @@ fn suggest_counted(
     progress: &mut Progress<'_>,
 ) -> Result<(Suggestions, Option<Found>), SourceError> {
     let mut suggestions = Suggestions::of(&job.setup, &peaks);
-    if job.inputs.contains(&Input::Stdin) {
+    if !job.is_read_twice() {
         return Ok((suggestions, None));
     }
     let mut setups = suggestions.setups(&job.setup);
@@ -254,6 +269,7 @@ fn suggest_counted(
     let lane = Lane { placement: Placement::Spread, trials, exceeding };
     let found = pass(Merged::open(reading.inputs)?, reading, vec![lane], progress)?;
     suggestions.add_trials(found.lanes[0].trials.iter());
+    suggestions.forgotten = found.lanes[0].trials.iter().map(Trial::forgotten).sum();
     Ok((suggestions, Some(found)))
 }
 

@@ -30,6 +30,9 @@ pub(super) struct Suggestions {
     pub(super) sampled_one_of: u64,
     /// Whether the proposed limits were tried in a second reading.
     pub(super) tried: bool,
+    /// How many counters were forgotten in it for want of room.
+    #[serde(skip)]
+    pub(super) forgotten: u64,
     pub(super) policies: Vec<PolicySuggestion>,
 }
 
@@ -101,11 +104,16 @@ impl Suggestions {
             let windows = (0..WINDOWS.len()).map(|window| of_window(&keys, window)).collect();
             (!keys.is_empty()).then(|| PolicySuggestion::of(policy, keys.len(), windows))
         });
-        Self { sampled_one_of: peaks.sampled_one_of(), tried: false, policies: policies.collect() }
+        Self {
+            sampled_one_of: peaks.sampled_one_of(),
+            tried: false,
+            forgotten: 0,
+            policies: policies.collect(),
+        }
     }
 
     /// For each window, rules in which every policy has the limit that is proposed for it.
-    /// They are in shadow, so that none keeps another one from counting.
+    /// All policies are in shadow, so that none keeps another one from counting.
     pub(super) fn setups(&self, setup: &Setup) -> Vec<Setup> {
         let windows = 0..WINDOWS.len();
         windows.map(|window| with_limits(setup, |name| self.proposed(name, window))).collect()
@@ -220,12 +228,14 @@ fn rounded_up(number: u64) -> u64 {
     }
 }
 
-/// The same rules, in which the policies for which `quota` has one count up to it, in
-/// shadow and without exceptions.
+/// The same rules in shadow, in which the policies for which `quota` has one count up to it
+/// without exceptions.
 fn with_limits(setup: &Setup, quota: impl Fn(&str) -> Option<Quota>) -> Setup {
     let changed = |policy: &Arc<Policy>| {
-        let Some(quota) = quota(&policy.name) else { return Arc::clone(policy) };
-        let Some(algorithm) = counting(&policy.algorithm, quota) else { return Arc::clone(policy) };
+        let algorithm = quota(&policy.name).and_then(|quota| counting(&policy.algorithm, quota));
+        let Some(algorithm) = algorithm else {
+            return Arc::new(Policy { mode: Mode::Shadow, ..(**policy).clone() });
+        };
         let base = Policy::new(&policy.name, policy.key.clone(), algorithm);
         Arc::new(Policy {
             missing_key: policy.missing_key,

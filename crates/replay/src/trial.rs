@@ -288,7 +288,7 @@ impl Open {
 }
 
 /// Whether an access list denies a request. What is not certain denies it, as in the gateway.
-fn is_denied(lists: &[Arc<AccessList>], subject: &Subject<'_, '_>) -> bool {
+pub(super) fn is_denied(lists: &[Arc<AccessList>], subject: &Subject<'_, '_>) -> bool {
     let mut verdicts = AccessVerdicts::default();
     let steps = [AccessStep::BeforeAuth, AccessStep::AfterAuth];
     steps.into_iter().any(|step| verdicts.ask(lists, step, subject).is_some())

@@ -121,28 +121,37 @@ fn suggested_limits_of_a_bucket_are_tried_as_numbers_in_a_window() {
     assert_eq!(hour["trial"], serde_json::json!({ "judged": 30, "refused": 0, "keys_hit": 0 }));
 }
 
-/// The first bytes come through a pipe, and the limits are proposed and not tried.
+/// The first bytes come through a pipe, and the limits are proposed and not tried. With a name for
+/// the pipe, they were tried on nothing and would refuse none.
 #[test]
-fn standard_input_is_read_once() {
+fn a_pipe_is_read_once() {
     let place = Place::new(&[("per-client", "key: ip, limit: 2/minute, algorithm: fixed_window")]);
     let text: String = (0..5).map(|at| combined("192.0.2.1", at)).collect();
-    let mut command = Program::command();
-    command.args(["replay", "--json", "--suggest", "-c"]).arg(place.path("gateway.yaml")).arg("-");
-    let mut program = command
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("the program was built");
-    let mut stdin = program.stdin.take().expect("a pipe");
-    std::io::Write::write_all(&mut stdin, text.as_bytes()).expect("written");
-    drop(stdin);
-    let output = program.wait_with_output().expect("an end");
-    assert!(output.status.success());
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!((&report["totals"]["judged"], &report["totals"]["refused"]), (&5.into(), &3.into()));
-    assert_eq!(report["suggestions"]["tried"], false);
-    let note = "the suggested limits were not tried: standard input cannot be read twice";
-    assert_eq!(notes(&report), [note]);
+    for (name, words) in [("-", "standard input"), ("/dev/stdin", "/dev/stdin")] {
+        let mut command = Program::command();
+        command
+            .args(["replay", "--json", "--suggest", "-c"])
+            .arg(place.path("gateway.yaml"))
+            .arg(name);
+        let mut program = command
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("the program was built");
+        let mut stdin = program.stdin.take().expect("a pipe");
+        std::io::Write::write_all(&mut stdin, text.as_bytes()).expect("written");
+        drop(stdin);
+        let output = program.wait_with_output().expect("an end");
+        assert!(output.status.success());
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(
+            (&report["totals"]["judged"], &report["totals"]["refused"]),
+            (&5.into(), &3.into())
+        );
+        assert_eq!(report["suggestions"]["tried"], false);
+        let note = format!("the suggested limits were not tried: {words} cannot be read twice");
+        assert_eq!(notes(&report), [note]);
+    }
 }
 
 #[test]

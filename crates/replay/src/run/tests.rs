@@ -4,8 +4,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tollgate_core::algorithm::{Algorithm, FixedWindow, Quota, SlidingLog, SlidingWindow};
-use tollgate_core::policy::{ClientSettings, KeyExpr, Policy};
+use tollgate_core::algorithm::{
+    Algorithm, Concurrency, FixedWindow, Quota, SlidingLog, SlidingWindow,
+};
+use tollgate_core::policy::{
+    AccessEffect, AccessList, AccessMode, AccessRule, ClientSettings, DenialAnswer, KeyExpr,
+    MissingKey, Policy,
+};
 use tollgate_core::routes::Route;
 use tollgate_core::time::Span;
 
@@ -19,13 +24,24 @@ fn setup() -> Setup {
         Algorithm::SlidingLog(SlidingLog::new(quota).expect("a limit")),
     ];
     let keys = [KeyExpr::Ip, KeyExpr::Path, KeyExpr::Ip];
-    let policies: Vec<Arc<Policy>> = (algorithms.into_iter().zip(keys).zip(["a", "b", "c"]))
-        .map(|((algorithm, key), name)| Arc::new(Policy::new(name, key, algorithm)))
-        .collect();
+    let policies = (algorithms.into_iter().zip(keys).zip(["a", "b", "c"]))
+        .map(|((algorithm, key), name)| Policy::new(name, key, algorithm));
+    setup_of(policies.collect())
+}
+
+/// One route with these policies.
+fn setup_of(policies: Vec<Policy>) -> Setup {
+    let policies: Vec<Arc<Policy>> = policies.into_iter().map(Arc::new).collect();
     let route = Route::for_all(policies.clone());
     let name = String::new();
     let client = ClientSettings::default();
     Setup { name, routes: vec![route], policies, client, max_keys: 10_000 }
+}
+
+/// A hundred in a minute for each address.
+fn by_address() -> Policy {
+    let quota = Quota::new(100, Span::from_secs(60)).expect("a quota");
+    Policy::new("by-address", KeyExpr::Ip, Algorithm::FixedWindow(FixedWindow::new(quota)))
 }
 
 /// The suggestions for a log.
@@ -40,11 +56,14 @@ struct Suggested {
 }
 
 fn suggested(log: &str, trying: Trying) -> Suggested {
+    suggested_for(setup(), log, trying)
+}
+
+fn suggested_for(setup: Setup, log: &str, trying: Trying) -> Suggested {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("log");
     std::fs::write(&path, log).expect("a file");
     let inputs = vec![Input::File(path)];
-    let setup = setup();
     let job = Job { inputs, format: None, host: None, setup, against: None, suggest: true };
     let form = Recognised::bare(Format::named("combined").expect("a format"));
     let reading = Reading { inputs: &job.inputs, form: &form, host: None, setup: &job.setup };
@@ -108,6 +127,94 @@ proptest! {
     }
 }
 
+/// What the proposed limit of the first policy for a minute refuses.
+fn refused_in_a_minute(suggested: &Suggested) -> &serde_json::Value {
+    &suggested.suggestions["policies"][0]["windows"][2]["trial"]["refused"]
+}
+
+/// Fifteen clients of 20,000 send three requests, at the begin, in the middle and at the end.
+fn few_of_many() -> String {
+    let few = |gap| (0..15).map(move |client| (gap * u64::from(client == 0), client, 1));
+    let others = |range: std::ops::Range<u64>| range.map(|client| (0, client, 1));
+    let parts = few(0).chain(others(15..10_000)).chain(few(10)).chain(others(10_000..20_000));
+    log(parts.chain(few(10)))
+}
+
+/// The requests were counted in a store for the keys of a few clients, which forgot their
+/// counters, and the report said that the limit would refuse none.
+#[test]
+fn a_trial_has_room_for_all_keys_that_it_counts() {
+    let quota = Quota::new(100, Span::from_secs(60)).expect("a quota");
+    let fixed = || Algorithm::FixedWindow(FixedWindow::new(quota));
+    let skipping = Policy {
+        missing_key: MissingKey::Skip,
+        ..Policy::new("by-team", "header:x-team".parse().expect("a key"), fixed())
+    };
+    let unlimited = Policy::unlimited("all", KeyExpr::Ip);
+    let mut listed = setup_of(vec![by_address()]);
+    let puts = AccessRule::new(AccessEffect::Deny).with_methods(vec![http::Method::PUT]);
+    let enforce = AccessMode::Enforce;
+    let answer = DenialAnswer::default();
+    let list = AccessList::new("list".into(), vec![puts], AccessEffect::Allow, enforce, answer);
+    listed.routes[0].access = vec![Arc::new(list)];
+    let setups = [
+        setup_of(vec![by_address()]),
+        setup_of(vec![by_address(), skipping]),
+        setup_of(vec![by_address(), unlimited]),
+        listed,
+    ];
+    for setup in setups {
+        let mut log = few_of_many();
+        if !setup.routes[0].access.is_empty() {
+            log += &few_of_many().replace("GET", "PUT");
+        }
+        let suggested = suggested_for(Setup { max_keys: 100_000, ..setup }, &log, Trying::Needed);
+        assert_eq!(*refused_in_a_minute(&suggested), 15);
+        assert!(suggested.rooms.iter().all(|room| *room < 2000), "{:?}", suggested.rooms);
+        assert!(suggested.decisions < 1000, "{}", suggested.decisions);
+    }
+}
+
+/// A policy without a suggestion refused requests in the trials, and the others did not count
+/// them.
+#[test]
+fn a_limit_is_tried_alone() {
+    let log = log((0..20).map(|_| (0, 1, 1)).chain((0..1200).map(|client| (0, 10 + client, 1))));
+    let log = log.replace(" 200 1\n", " 200 1 5.0\n");
+    let jobs = Algorithm::Concurrency(Concurrency::new(1).expect("a limit"));
+    for others in [vec![], vec![Policy::new("jobs", KeyExpr::Path, jobs)]] {
+        let policies = others.into_iter().chain([by_address()]).collect();
+        let suggested = suggested_for(setup_of(policies), &log, Trying::Needed);
+        assert_eq!(*refused_in_a_minute(&suggested), 18);
+    }
+}
+
+#[test]
+fn a_note_tells_of_counters_that_the_trials_have_forgotten() {
+    let jobs = Algorithm::Concurrency(Concurrency::new(1).expect("a limit"));
+    let jobs = Policy::new("jobs", KeyExpr::Path, jobs);
+    let setup = Setup { max_keys: 100, ..setup_of(vec![by_address(), jobs]) };
+    let report = replay_text(&few_of_many(), setup, true);
+    let told = |note: &String| note.contains("counters of the suggested limits were forgotten");
+    assert!(report.notes.iter().any(told), "{:?}", report.notes);
+}
+
+/// The report of a log with this text.
+fn replay_text(log: &str, setup: Setup, suggest: bool) -> Report {
+    replay_job(log, setup, |job| job.suggest = suggest)
+}
+
+/// The report of a job that `change` changes, or why there is none.
+fn replay_job(log: &str, setup: Setup, change: impl FnOnce(&mut Job)) -> Report {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("log");
+    std::fs::write(&path, log).expect("a file");
+    let inputs = vec![Input::File(path)];
+    let mut job = Job { inputs, format: None, host: None, setup, against: None, suggest: false };
+    change(&mut job);
+    replay(&job, &mut |_, _| {}).expect("a report")
+}
+
 /// Requests of so many clients for as many paths, one after the other.
 fn steady(count: u64, clients: u64) -> String {
     log((0..count).map(|at| (at % 2, at * 7 % clients, at % clients)))
@@ -134,8 +241,6 @@ fn a_log_twice_as_long_is_twice_the_work() {
 
 #[test]
 fn a_note_tells_of_limits_of_single_keys_that_a_policy_cannot_count() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("log");
     let line = |second: u64, limit: u64| {
         format!(
             "{{\"time\":\"2026-11-21T07:28:46Z\",\"client\":\"-\",\"method\":\"GET\",\"path\":\"/\",\
@@ -144,11 +249,7 @@ fn a_note_tells_of_limits_of_single_keys_that_a_policy_cannot_count() {
         )
     };
     let log = [line(1, 7), line(2, u64::MAX), line(3, u64::MAX)].concat();
-    std::fs::write(&path, log).expect("a file");
-    let inputs = vec![Input::File(path)];
-    let setup = setup();
-    let job = Job { inputs, format: None, host: None, setup, against: None, suggest: false };
-    let report = replay(&job, &mut |_, _| {}).expect("a report");
+    let report = replay_text(&log, setup(), false);
     let told = |note: &&String| note.contains("a policy cannot count");
     let note = report.notes.iter().find(told).expect("a note");
     assert!(note.starts_with("2 decisions of the log"), "{note}");

@@ -41,7 +41,18 @@ impl Input {
     pub(super) fn bytes(&self) -> Option<u64> {
         match self {
             Self::Stdin => None,
-            Self::File(path) => std::fs::metadata(path).ok().map(|metadata| metadata.len()),
+            Self::File(path) => {
+                let metadata = std::fs::metadata(path).ok();
+                metadata.filter(std::fs::Metadata::is_file).map(|metadata| metadata.len())
+            }
+        }
+    }
+
+    /// Whether it can be read once only, as a pipe.
+    pub(crate) fn is_read_once(&self) -> bool {
+        match self {
+            Self::Stdin => true,
+            Self::File(path) => !std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file()),
         }
     }
 
