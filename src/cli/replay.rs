@@ -2,7 +2,9 @@
 
 mod progress;
 
+use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use tollgate_replay::{Format, Input, Job, MapError, Names, ReplayError, Report, Setup};
@@ -26,6 +28,9 @@ pub enum Problem {
     /// Standard input is named twice.
     #[error("`-` can be named once only")]
     Twice,
+    /// The page would replace a log.
+    #[error("--html: {} is a log that is read, and the page would replace it", .0.display())]
+    HtmlIsLog(PathBuf),
     /// The page cannot be written.
     #[error("cannot write {}: {error}", path.display())]
     Html {
@@ -50,7 +55,7 @@ pub enum Problem {
 impl Problem {
     /// Whether the fault is in the arguments.
     pub const fn is_usage(&self) -> bool {
-        matches!(self, Self::Map(_) | Self::Format(..) | Self::Twice)
+        matches!(self, Self::Map(_) | Self::Format(..) | Self::Twice | Self::HtmlIsLog(_))
     }
 }
 
@@ -87,12 +92,17 @@ pub fn run(args: &ReplayArgs, config: Config, against: Option<Config>) -> Result
         against: against.zip(args.against.as_deref()).map(|(config, path)| setup(config, path)),
         suggest: args.suggest,
     };
+    if let Some(page) = &args.html
+        && args.logs.iter().any(|log| is_same_file(log, page))
+    {
+        return Err(Problem::HtmlIsLog(page.clone()));
+    }
     let mut progress = Progress::new(if job.is_read_twice() { 2 } else { 1 });
     let report = tollgate_replay::replay(&job, &mut |read, of| progress.show(read, of));
     progress.clear();
     let report = report?;
     if let Some(path) = &args.html {
-        std::fs::write(path, tollgate_replay::page(&report))
+        fs::write(path, tollgate_replay::page(&report))
             .map_err(|error| Problem::Html { path: path.clone(), error })?;
     }
     let text = if args.json {
@@ -102,6 +112,15 @@ pub fn run(args: &ReplayArgs, config: Config, against: Option<Config>) -> Result
     };
     let Report { is_mostly_unread, is_unjudged, .. } = report;
     Ok(Written { text, is_mostly_unread, is_unjudged })
+}
+
+/// Whether two names are of one regular file that exists.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let file = |path: &Path| {
+        let file = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        Some((file.dev(), file.ino()))
+    };
+    file(one).is_some_and(|it| file(other) == Some(it))
 }
 
 fn inputs(logs: &[PathBuf]) -> Result<Vec<Input>, Problem> {

@@ -190,6 +190,18 @@ fn a_page_contains_everything_and_no_foreign_markup() {
     for foreign in ["<script", "src=", "href=", "url(", "://"] {
         assert!(!page.contains(foreign), "{foreign}");
     }
+    // A page does not replace a log, under whatever name.
+    let text = std::fs::read(&log).expect("the log");
+    let link = place.path("link.log");
+    std::os::unix::fs::symlink(&log, &link).expect("a link");
+    let link = link.display().to_string();
+    for name in [&log, &link] {
+        let output = place.replay(&["--html", name, &log]);
+        assert_eq!(output.code, Some(2), "{}", output.stderr);
+        let words = format!("error: --html: {name} is a log that is read");
+        assert!(output.stderr.starts_with(&words), "{}", output.stderr);
+        assert_eq!(std::fs::read(&log).expect("the log"), text);
+    }
     let output = place.replay(&["--html", "/nowhere/report.html", &log]);
     assert_eq!(output.code, Some(1));
     assert!(output.stderr.starts_with("error: cannot write /nowhere/report.html: "));
