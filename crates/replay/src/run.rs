@@ -8,7 +8,7 @@ use super::line::{Envelopes, Format, Recognised};
 use super::pass::{Found, Lane, Progress, Reading, pass};
 use super::peaks::Peaks;
 use super::report::{AgainstReport, LogReport, PolicyReport, Report, TotalsReport};
-use super::source::{Input, Merged, SourceError};
+use super::source::{FEW, Input, MANY, Merged, SourceError};
 use super::suggest::{Suggestions, has_short_window};
 use super::tally::Tally;
 use super::timeline::Placement;
@@ -94,17 +94,13 @@ fn shown(lines: &[Vec<u8>]) -> Option<String> {
     Some(kept)
 }
 
-/// What is around the first lines of a log, and their format.
-fn recognise(first: &[Vec<u8>], format: Option<&Format>) -> Result<Recognised, ReplayError> {
-    let line = shown(first).ok_or(ReplayError::Empty)?;
+/// What is around the first lines of a log, and their format, or the one that is named. None: no
+/// line is a request.
+fn recognise(first: &[Vec<u8>], named: Option<&Format>) -> Option<Recognised> {
     let lines: Vec<&[u8]> = first.iter().map(Vec::as_slice).collect();
-    match format {
-        Some(format) => {
-            let form = Recognised::of(&lines, std::slice::from_ref(format));
-            // Requests may come after other lines.
-            Ok(form.unwrap_or_else(|| Recognised::bare(format.clone())))
-        }
-        None => Recognised::of(&lines, &Format::all()).ok_or(ReplayError::Unrecognised { line }),
+    match named {
+        Some(format) => Recognised::of(&lines, std::slice::from_ref(format)),
+        None => Recognised::of(&lines, &Format::all()),
     }
 }
 
@@ -114,14 +110,22 @@ fn recognise(first: &[Vec<u8>], format: Option<&Format>) -> Result<Recognised, R
 /// If a log cannot be read, or contains no requests.
 pub fn replay(job: &Job, progress: &mut Progress<'_>) -> Result<Report, ReplayError> {
     let mut source = Merged::open(&job.inputs)?;
-    let first = source.first_lines()?;
-    let form = recognise(&first, job.format.as_ref())?;
+    let mut first = source.first_lines(FEW)?;
+    let mut form = recognise(&first, job.format.as_ref());
+    if form.is_none() {
+        // A program has written other lines when it started.
+        first = source.first_lines(MANY)?;
+        form = recognise(&first, job.format.as_ref());
+    }
+    let line = shown(&first).ok_or(ReplayError::Empty)?;
+    // With a format that is named, requests may come still later.
+    let bare = || job.format.clone().map(Recognised::bare);
+    let form = form.or_else(bare).ok_or(ReplayError::Unrecognised { line: line.clone() })?;
     let reading =
         Reading { inputs: &job.inputs, form: &form, host: job.host.as_deref(), setup: &job.setup };
     let mut found = pass(source, reading, lanes(job), progress)?;
     if found.facts.requests == 0 {
-        let line = shown(&first).ok_or(ReplayError::Empty)?;
-        let recognised = recognise(&first, None).ok().map(|form| form.format.name());
+        let recognised = recognise(&first, None).map(|form| form.format.name());
         let format = form.format.name();
         let recognised = recognised.filter(|recognised| *recognised != format);
         return Err(ReplayError::NoRequests { format, line, recognised });

@@ -215,6 +215,25 @@ fn replay_job(log: &str, setup: Setup, change: impl FnOnce(&mut Job)) -> Report 
     replay(&job, &mut |_, _| {}).expect("a report")
 }
 
+/// A program writes other lines when it starts. A log of it in Docker was not recognised then, not
+/// even with the name of its format.
+#[test]
+fn requests_may_come_after_many_other_lines() {
+    let docker = |line: &str| {
+        let time = "2026-11-21T07:28:46.1Z";
+        format!("{{\"log\":\"{line}\\n\",\"stream\":\"stdout\",\"time\":\"{time}\"}}\n")
+    };
+    let other = docker("a module was loaded").repeat(5000);
+    let requests = log((0..20).map(|_| (0, 1, 1)));
+    let requests = requests.lines().map(|line| docker(&line.replace('"', "\\\"")));
+    let text = other + &requests.collect::<String>();
+    for format in [None, Format::named("combined")] {
+        let report = replay_job(&text, setup_of(vec![by_address()]), |job| job.format = format);
+        let of_log = serde_json::to_value(&report.log).expect("JSON");
+        assert_eq!((&of_log["requests"], &of_log["inside"]), (&20.into(), &"docker".into()));
+    }
+}
+
 /// Requests of so many clients for as many paths, one after the other.
 fn steady(count: u64, clients: u64) -> String {
     log((0..count).map(|at| (at % 2, at * 7 % clients, at % clients)))

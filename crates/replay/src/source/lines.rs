@@ -8,26 +8,31 @@ use memchr::memchr;
 /// A longer line is cut, and is then most likely not readable.
 pub(super) const MAX_LINE_BYTES: usize = 64 * 1024;
 const BUFFER_BYTES: usize = 256 * 1024;
+/// The most bytes of lines that are looked at before their turn.
+const MAX_AHEAD_BYTES: usize = 4 * 1024 * 1024;
 
 /// The lines of a reader.
 pub(super) struct Lines {
     reader: BufReader<Box<dyn Read>>,
     /// Lines that were looked at before their turn.
     ahead: VecDeque<Vec<u8>>,
+    ahead_bytes: usize,
 }
 
 impl Lines {
     pub(super) fn new(reader: Box<dyn Read>) -> Self {
-        Self { reader: BufReader::with_capacity(BUFFER_BYTES, reader), ahead: VecDeque::new() }
+        let reader = BufReader::with_capacity(BUFFER_BYTES, reader);
+        Self { reader, ahead: VecDeque::new(), ahead_bytes: 0 }
     }
 
-    /// Reads the first `count` lines without taking them.
+    /// Reads the first `count` lines without taking them, or fewer if they are long.
     pub(super) fn look(&mut self, count: usize) -> io::Result<&VecDeque<Vec<u8>>> {
-        while self.ahead.len() < count {
+        while self.ahead.len() < count && self.ahead_bytes < MAX_AHEAD_BYTES {
             let mut line = Vec::new();
             if !read(&mut self.reader, &mut line)? {
                 break;
             }
+            self.ahead_bytes += line.len();
             self.ahead.push_back(line);
         }
         Ok(&self.ahead)

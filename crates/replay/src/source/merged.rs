@@ -12,7 +12,9 @@ use super::lines::{Lines, MAX_LINE_BYTES};
 use crate::line::Envelopes;
 
 /// How many lines are looked at to recognise a format.
-const SNIFFED: usize = 64;
+pub(crate) const FEW: usize = 64;
+/// How many are looked at if none of these is a request.
+pub(crate) const MANY: usize = 16_384;
 
 /// Why a log cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -74,12 +76,12 @@ impl Merged {
         Ok(Self { sources, order: BinaryHeap::new(), read, bytes })
     }
 
-    /// The first lines of all logs, which are read again later.
+    /// The first lines of all logs, at most `count`, which are read again later.
     ///
     /// # Errors
     /// If a log cannot be read.
-    pub(crate) fn first_lines(&mut self) -> Result<Vec<Vec<u8>>, SourceError> {
-        let each = (SNIFFED / self.sources.len().max(1)).max(1);
+    pub(crate) fn first_lines(&mut self, count: usize) -> Result<Vec<Vec<u8>>, SourceError> {
+        let each = (count / self.sources.len().max(1)).max(1);
         let mut lines = Vec::new();
         for source in &mut self.sources {
             match source.lines.look(each) {

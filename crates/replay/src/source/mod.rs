@@ -6,4 +6,4 @@ mod merged;
 
 pub use input::Input;
 pub use merged::SourceError;
-pub(crate) use merged::{Merged, Numbered};
+pub(crate) use merged::{FEW, MANY, Merged, Numbered};
