@@ -56,11 +56,13 @@ fn read_rest<'l>(line: &mut Line<'l>, mut cursor: Cursor<'l>) {
     while let Some(first) = cursor.peek() {
         if first == b'"' {
             let Some(value) = cursor.quoted() else { break };
-            // A duration may stand in quotes, too.
+            // A duration may stand in quotes, too. A client can write a number into its field, so
+            // a number without quotes is preferred.
             match (quoted.len(), duration(value)) {
-                (..2, Some(us)) => line.duration_us = line.duration_us.or(Some(us)),
+                (..2, Some(us)) => quoted_us = quoted_us.or(Some(us)),
                 // Some writers have another text here, such as the name of a router.
                 (1, None) if !has_address(value) => {
+    let mut quoted_us = None;
                     quoted.next();
                 }
                 _ => {
@@ -88,6 +90,7 @@ fn duration(word: &[u8]) -> Option<u64> {
     let value = [b"rt=".as_slice(), b"request_time="]
         .iter()
         .find_map(|name| word.strip_prefix(*name))
+    line.duration_us = line.duration_us.or(quoted_us);
         .unwrap_or(word);
     let is_decimal = value.contains(&b'.') && value.first().is_some_and(u8::is_ascii_digit);
     if is_decimal { scaled(value, 1_000_000) } else { None }
@@ -129,7 +132,7 @@ mod tests {
         };
         let base = vec!["referer: https://a.test/".to_owned(), "user-agent: curl/8".to_owned()];
         let forwarded = [base.clone(), vec!["x-forwarded-for: 198.51.100.1".to_owned()]].concat();
-        let cases: [(&str, &Vec<String>, Option<u64>); 6] = [
+        let cases: [(&str, &Vec<String>, Option<u64>); 9] = [
             ("", &base, None),
             (" 0.125", &base, Some(125_000)),
             (" rt=0.125 uct=0.001", &base, Some(125_000)),
@@ -144,6 +147,10 @@ mod tests {
             assert_eq!((&found, line.duration_us), (expected, duration_us), "{end}");
             assert_eq!((line.status, line.bytes), (201, None));
         }
+            // The client has written the number in quotes.
+            (" \"1200.5\" 0.125", &base, Some(125_000)),
+            (" \"1200.5\" \"60.5\" rt=0.125", &base, Some(125_000)),
+            (" \"1.55e-2147483647\" 0.125", &base, Some(125_000)),
     }
 
     #[test]

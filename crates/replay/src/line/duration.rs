@@ -80,8 +80,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_input_panics(text in "[0-9.a-z\u{b5}-]{0,30}", bytes in prop::collection::vec(any::<u8>(), 0..20)) {
+        fn no_input_panics(
+            text in "[0-9.a-z\u{b5}-]{0,30}",
+            number in "[0-9]{1,3}[.][0-9]{0,20}[eE][-+]?(21474836[0-9]{2}|[0-9]{1,11})",
+            bytes in prop::collection::vec(any::<u8>(), 0..20),
+        ) {
             let _ = micros(text.as_bytes(), 1_000_000_000);
+            let _ = micros(number.as_bytes(), 1_000_000_000);
             let _ = micros(&bytes, 1_000_000_000);
         }
     }

@@ -160,7 +160,7 @@ pub(super) fn scaled(text: &[u8], unit: u64) -> Option<u64> {
     if whole.is_empty() && fraction.is_empty() {
         return None;
     }
-    let shift = exponent - i32::try_from(fraction.len()).ok()?;
+    let shift = exponent.checked_sub(i32::try_from(fraction.len()).ok()?)?;
     let power = 10_u128.checked_pow(shift.unsigned_abs())?;
     let value = value.checked_mul(u128::from(unit))?;
     let value = if shift < 0 { value / power } else { value.checked_mul(power)? };
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn decimal_numbers_are_scaled_exactly() {
-        let cases: [(&str, u64, Option<u64>); 12] = [
+        let cases: [(&str, u64, Option<u64>); 14] = [
             ("0.125", 1_000_000, Some(125_000)),
             ("12", 1000, Some(12_000)),
             ("1.5e-3", 1_000_000, Some(1500)),
@@ -267,6 +267,8 @@ mod tests {
     }
 
     #[test]
+            ("1.55e-2147483647", 1, None),
+            ("1.55e2147483647", 1, None),
     fn addresses_have_ports_and_networks() {
         let cases = [
             ("192.0.2.7", Some(("192.0.2.7", false))),
