@@ -29,7 +29,8 @@ pub(super) struct Facts {
     pub(super) masked: u64,
     /// Requests without a client.
     pub(super) no_client: u64,
-    /// Requests whose client stands in a list of addresses of a log that `--map` describes.
+    /// Requests whose client stands in a list of addresses of a log that has it in
+    /// the place of the client.
     pub(super) lists: u64,
     /// Requests whose peer is a trusted proxy.
     pub(super) trusted: u64,

@@ -4,11 +4,14 @@
 //! `"REFERER" "USER-AGENT"`. Apache's `vhost_combined` has `HOST:PORT` before the client, APISIX
 //! the host before the request. Further parts are often added: `"$http_x_forwarded_for"`, as in
 //! the `main` format of nginx packages, and `$request_time`, also as `rt=0.125`. Traefik ends its
-//! lines with the duration, as `3ms`, and notes the arrival; all others note the end.
+//! lines with the duration, as `3ms`, and notes the arrival; all others note the end. Its client is
+//! all of `X-Forwarded-For`, if the request has it.
 
 use super::duration::with_units;
 use super::fields::{Line, Mark, Parsed};
-use super::text::{Cursor, client, dropped, has_address, number, request_line, scaled, unescaped};
+use super::text::{
+    Cursor, client, dropped, has_address, last_forwarded, number, request_line, scaled, unescaped,
+};
 use super::time;
 
 /// Reads a line. None: it has another form.
@@ -17,7 +20,7 @@ pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
         return Some(Parsed::Dropped(lines));
     }
     let mut cursor = Cursor::new(text);
-    let first = cursor.word()?;
+    let first = cursor.list()?;
     let second = cursor.word()?;
     // A user may contain blanks.
     while cursor.peek()? != b'[' {
@@ -26,6 +29,7 @@ pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
     let stamp = cursor.bracketed()?;
     let time = time::common(stamp).or_else(|| time::rfc3339(stamp))?;
     let mut line = Line::at(time, Mark::End);
+    let is_list = first.contains(&b',');
     // An address instead of the identity is the client, after the host of `vhost_combined`. A
     // time instead of the host was written before the line by another program.
     if second != b"-"
@@ -33,9 +37,13 @@ pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
         && time::rfc3339(first).is_none()
     {
         line.client = Some(after_host);
-        line.host = Some(first.into());
+        line.host = Some(first.into()).filter(|_| !is_list);
     } else {
-        line.client = client(first);
+        line.client = last_forwarded(first);
+        line.is_client_of_list = is_list;
+    }
+    if is_list {
+        line.header("x-forwarded-for", first.into());
     }
     if cursor.peek()? != b'"' {
         line.host = Some(cursor.word()?.into());
@@ -53,6 +61,7 @@ pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
 /// Reads what may follow the bytes.
 fn read_rest<'l>(line: &mut Line<'l>, mut cursor: Cursor<'l>) {
     let mut quoted = ["referer", "user-agent", "x-forwarded-for"].into_iter();
+    let mut quoted_us = None;
     while let Some(first) = cursor.peek() {
         if first == b'"' {
             let Some(value) = cursor.quoted() else { break };
@@ -62,7 +71,6 @@ fn read_rest<'l>(line: &mut Line<'l>, mut cursor: Cursor<'l>) {
                 (..2, Some(us)) => quoted_us = quoted_us.or(Some(us)),
                 // Some writers have another text here, such as the name of a router.
                 (1, None) if !has_address(value) => {
-    let mut quoted_us = None;
                     quoted.next();
                 }
                 _ => {
@@ -82,6 +90,7 @@ fn read_rest<'l>(line: &mut Line<'l>, mut cursor: Cursor<'l>) {
             }
         }
     }
+    line.duration_us = line.duration_us.or(quoted_us);
 }
 
 /// `0.125`, `rt=0.125` or `request_time=0.125`, in microseconds. A number without a point
@@ -90,7 +99,6 @@ fn duration(word: &[u8]) -> Option<u64> {
     let value = [b"rt=".as_slice(), b"request_time="]
         .iter()
         .find_map(|name| word.strip_prefix(*name))
-    line.duration_us = line.duration_us.or(quoted_us);
         .unwrap_or(word);
     let is_decimal = value.contains(&b'.') && value.first().is_some_and(u8::is_ascii_digit);
     if is_decimal { scaled(value, 1_000_000) } else { None }
@@ -139,6 +147,10 @@ mod tests {
             (" \"198.51.100.1\"", &forwarded, None),
             (" \"198.51.100.1\" \"0.002\"", &forwarded, Some(2000)),
             (" \"-\" 17 0.002 .", &base, Some(2000)),
+            // The client has written the number in quotes.
+            (" \"1200.5\" 0.125", &base, Some(125_000)),
+            (" \"1200.5\" \"60.5\" rt=0.125", &base, Some(125_000)),
+            (" \"1.55e-2147483647\" 0.125", &base, Some(125_000)),
         ];
         for (end, expected, duration_us) in cases {
             let text = format!("{start}{end}");
@@ -147,10 +159,6 @@ mod tests {
             assert_eq!((&found, line.duration_us), (expected, duration_us), "{end}");
             assert_eq!((line.status, line.bytes), (201, None));
         }
-            // The client has written the number in quotes.
-            (" \"1200.5\" 0.125", &base, Some(125_000)),
-            (" \"1200.5\" \"60.5\" rt=0.125", &base, Some(125_000)),
-            (" \"1.55e-2147483647\" 0.125", &base, Some(125_000)),
     }
 
     #[test]

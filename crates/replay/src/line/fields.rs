@@ -29,7 +29,7 @@ pub(crate) struct Line<'l> {
     pub(crate) duration_us: Option<u64>,
     /// The client.
     pub(crate) client: Option<Client>,
-    /// Whether it is the last one of a list of addresses in the field that `--map` names.
+    /// Whether it is the last one of a list of addresses that the log has in its place.
     pub(crate) is_client_of_list: bool,
     /// The method.
     pub(crate) method: Cow<'l, [u8]>,

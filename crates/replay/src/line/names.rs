@@ -136,7 +136,9 @@ impl Names {
     pub(crate) fn traefik() -> Self {
         let names = Self::of(&[
             ("StartUTC", Meaning::Start),
-            ("ClientHost", Meaning::Client),
+            // What `X-Forwarded-For` has, if it is there, and else the peer.
+            ("ClientHost", Meaning::Clients),
+            ("ClientAddr", Meaning::Client),
             ("RequestMethod", Meaning::Method),
             ("RequestPath", Meaning::Target),
             ("RequestHost", Meaning::Host),
@@ -262,10 +264,14 @@ impl Names {
         }
         if let Some((_, list)) = clients.filter(|(_, list)| list.contains(&b',')) {
             line.is_client_of_list = true;
-            line.header("x-forwarded-for", list);
+        let is_list = |name: &[u8]| name.eq_ignore_ascii_case(b"x-forwarded-for");
+            // Traefik can have the same list in two places.
+            let mut forwarded = line.headers.iter().filter(|(name, _)| is_list(name));
+            if forwarded.all(|(_, value)| *value != list) {
+                line.header("x-forwarded-for", list);
+            }
         }
         if line.client.is_none() {
-            let is_list = |name: &[u8]| name.eq_ignore_ascii_case(b"x-forwarded-for");
             let forwarded = line.headers.iter().find(|(name, _)| is_list(name));
             line.client = forwarded.and_then(|(_, list)| last_forwarded(list));
         }
