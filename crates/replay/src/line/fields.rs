@@ -141,9 +141,9 @@ impl<'l> Line<'l> {
         }
     }
 
-    /// Adds a header field, unless the log writes `-` because there is none.
+    /// Adds a header field, unless the log writes `-` because there is none, or hides its value.
     pub(super) fn header(&mut self, name: &'static str, value: Cow<'l, [u8]>) {
-        if !is_nothing(&value) {
+        if !lacks_field(&value) {
             self.headers.push((Cow::Borrowed(name.as_bytes()), value));
         }
     }
@@ -157,6 +157,16 @@ impl<'l> Line<'l> {
         self.host = self.host.filter(|host| !is_nothing(host));
         Parsed::Request(self)
     }
+}
+
+/// Whether a log has no value of a header field.
+pub(super) fn lacks_field(value: &[u8]) -> bool {
+    is_nothing(value) || is_redacted(value)
+}
+
+/// Whether Caddy or Traefik has written this instead of a secret.
+pub(super) fn is_redacted(value: &[u8]) -> bool {
+    value == b"REDACTED"
 }
 
 /// Whether a writer has left this value out.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use memchr::memmem;
 use tollgate_core::log_fields::{DROPPED_LINES, FIELDS, Field, FieldNames};
 
-use super::fields::{Line, Mark, Moment, Parsed};
+use super::fields::{Line, Mark, Moment, Parsed, is_redacted, lacks_field};
 use super::json::{self, Value};
 use super::known::{KEY_PARTS, KnownReading, Part};
 use super::text::{client, last_forwarded, number, request_line};
@@ -236,7 +236,9 @@ impl Names {
             Some((place, Meaning::Clients)) => reading.see_addresses(place, value),
             Some((_, meaning)) => reading.see(meaning, value),
             None => {
-                if let (Some(name), Some(value)) = (self.header(names), value.plain()) {
+                if let (Some(name), Some(value)) = (self.header(names), value.plain())
+                    && !is_redacted(&value)
+                {
                     reading.line.headers.push((Cow::Borrowed(name), value));
                 }
             }
@@ -262,9 +264,9 @@ impl Names {
         if let Some(query) = query.filter(|query| !query.is_empty()) {
             line.target = Cow::Owned([&line.target, &b"?"[..], &query].concat());
         }
+        let is_list = |name: &[u8]| name.eq_ignore_ascii_case(b"x-forwarded-for");
         if let Some((_, list)) = clients.filter(|(_, list)| list.contains(&b',')) {
             line.is_client_of_list = true;
-        let is_list = |name: &[u8]| name.eq_ignore_ascii_case(b"x-forwarded-for");
             // Traefik can have the same list in two places.
             let mut forwarded = line.headers.iter().filter(|(name, _)| is_list(name));
             if forwarded.all(|(_, value)| *value != list) {
@@ -384,7 +386,7 @@ impl<'l> Reading<'l> {
                 line.duration_us = value.plain().and_then(|it| duration::micros(&it, *unit_ns));
             }
             Meaning::Header(name) => {
-                if let Some(value) = value.plain().filter(|value| !matches!(&**value, b"" | b"-")) {
+                if let Some(value) = value.plain().filter(|value| !lacks_field(value)) {
                     line.headers.push((Cow::Owned(name.as_bytes().to_vec()), value));
                 }
             }

@@ -215,6 +215,31 @@ fn replay_job(log: &str, setup: Setup, change: impl FnOnce(&mut Job)) -> Report 
     replay(&job, &mut |_, _| {}).expect("a report")
 }
 
+/// What the report says of requests.
+fn totals(report: &Report) -> [u64; 2] {
+    let totals = serde_json::to_value(&report.totals).expect("JSON");
+    ["judged", "refused"].map(|name| totals[name].as_u64().expect("a number"))
+}
+
+/// Caddy and Traefik write this for all clients: it was the key of all of them.
+#[test]
+fn a_field_whose_value_is_hidden_is_no_key() {
+    let key: KeyExpr = "header:authorization".parse().expect("a key");
+    let line = |host: u64| {
+        format!(
+            "{{\"level\":\"info\",\"ts\":1795246126.2,\"logger\":\"http.log.access.log0\",\
+             \"request\":{{\"remote_ip\":\"192.0.2.{host}\",\"method\":\"GET\",\"uri\":\"/\",\
+             \"headers\":{{\"Authorization\":[\"REDACTED\"]}}}},\"status\":200}}\n"
+        )
+    };
+    let text: String = (0..200).map(line).collect();
+    let report = replay_text(&text, setup_of(vec![Policy { key, ..by_address() }]), false);
+    assert_eq!(totals(&report), [200, 0]);
+    let note = "by-address: the log lacks header:authorization; requests without the key count by \
+                address (missing_key: ip)";
+    assert_eq!(report.notes, [note]);
+}
+
 /// A program writes other lines when it starts. A log of it in Docker was not recognised then, not
 /// even with the name of its format.
 #[test]
