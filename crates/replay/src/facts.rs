@@ -2,6 +2,7 @@
 
 use http::HeaderName;
 use http::header::AUTHORIZATION;
+use memchr::memchr;
 
 use super::line::Line;
 use super::wanted::Wanted;
@@ -40,6 +41,8 @@ pub(super) struct Facts {
     pub(super) with_host: u64,
     /// Requests with a query.
     pub(super) with_query: u64,
+    /// Requests whose path has the name of a parameter where its value was, as `/users/{id}`.
+    pub(super) with_parameter: u64,
     /// Requests with a duration.
     pub(super) with_duration: u64,
     /// Requests with the size of their body.
@@ -67,6 +70,15 @@ pub(super) struct Facts {
     pub(super) has_whole_seconds: bool,
 }
 
+/// Whether a segment of a path is a name in braces. Our own log has these in the place of values.
+fn has_parameter(target: &[u8]) -> bool {
+    let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    memchr(b'{', path).is_some()
+        && path.split(|byte| *byte == b'/').any(|segment| {
+            segment.len() > 2 && segment.starts_with(b"{") && segment.ends_with(b"}")
+        })
+}
+
 impl Facts {
     /// Notes what the line of a request contains.
     pub(super) fn note(&mut self, line: &Line<'_>, wanted: &Wanted) {
@@ -78,6 +90,7 @@ impl Facts {
         self.options += count(*line.method == *b"OPTIONS");
         self.with_host += count(line.host.is_some());
         self.with_query += count(line.target.contains(&b'?'));
+        self.with_parameter += count(has_parameter(&line.target));
         self.with_duration += count(line.duration_us.is_some());
         self.with_body += count(line.request_bytes.is_some());
         self.with_status += count(line.status != 0);

@@ -221,10 +221,17 @@ fn of_cost(facts: &Facts, policy: &Policy) -> Option<String> {
         )),
     }
 }
+    let masked = masked(facts, &policy.key);
+    if !masked.is_empty() {
+        notes.push(format!(
+            "{name}: the log has the names of path parameters and not their values; all values of \
+             {} count as one key",
+            masked.join(", ")
+        ));
+    }
 
 /// The parts of a key that no request of the log has.
 fn lacking(facts: &Facts, client: &ClientSettings, key: &KeyExpr) -> Vec<String> {
-    let is_own = facts.format == "tollgate";
     let mut lacking = Vec::new();
     key.visit(&mut |key| {
         let what = match key {
@@ -251,7 +258,6 @@ fn lacking(facts: &Facts, client: &ClientSettings, key: &KeyExpr) -> Vec<String>
             KeyExpr::Cookie(name) => (!facts.has(&COOKIE)).then(|| format!("cookie:{name}")),
             KeyExpr::Header(name) => (!facts.has(name)).then(|| format!("header:{name}")),
             KeyExpr::Query(name) => (facts.with_query == 0).then(|| format!("query:{name}")),
-            KeyExpr::Param(name) if is_own => Some(format!("param:{name}")),
             KeyExpr::TlsSubject => Some("tls:subject".to_owned()),
             KeyExpr::Body(word) => Some(word.to_string()),
             KeyExpr::Authorizer(name) => Some(format!("authorizer:{name}")),
@@ -260,5 +266,16 @@ fn lacking(facts: &Facts, client: &ClientSettings, key: &KeyExpr) -> Vec<String>
         };
         lacking.extend(what);
     });
+/// The parts of a key whose values a log of this gateway masks.
+fn masked(facts: &Facts, key: &KeyExpr) -> Vec<String> {
+    let mut masked = Vec::new();
+    key.visit(&mut |key| match key {
+        KeyExpr::Param(name) if facts.with_parameter > 0 => masked.push(format!("param:{name}")),
+        KeyExpr::Path if facts.with_parameter > 0 => masked.push("path".to_owned()),
+        _ => {}
+    });
+    masked
+}
+
     lacking
 }

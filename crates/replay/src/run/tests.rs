@@ -221,6 +221,32 @@ fn totals(report: &Report) -> [u64; 2] {
     ["judged", "refused"].map(|name| totals[name].as_u64().expect("a number"))
 }
 
+/// Our own log has the names of parameters in all its formats, and only one of them had a note,
+/// which said that requests count by address.
+#[test]
+fn a_note_tells_of_values_of_parameters_that_the_log_masks() {
+    let param = || "param:id".parse::<KeyExpr>().expect("a key");
+    let by = |key| setup_of(vec![Policy { key, ..by_address() }]);
+    let note = |words: &str| {
+        format!(
+            "by-address: the log has the names of path parameters and not their values; all \
+             values of {words} count as one key"
+        )
+    };
+    let masked = log([(0, 1, 1), (0, 2, 1)]).replace("GET /1", "GET /users/{id}?a");
+    let otel = "{\"timestamp\":\"2026-11-25T09:51:16.876Z\",\"client.address\":\"192.0.2.7\",\
+                \"http.request.method\":\"GET\",\"url.path\":\"/users/{id}\",\
+                \"tollgate.outcome\":\"admitted\"}\n";
+    let text = "2026-11-25T09:51:21.567Z 192.0.2.1 GET \"/users/{id}\" 200 392B 514us admitted\n";
+    for log in [&*masked, otel, text] {
+        assert_eq!(replay_text(log, by(param()), false).notes, [note("param:id")], "{log}");
+        assert_eq!(replay_text(log, by(KeyExpr::Path), false).notes, [note("path")], "{log}");
+        assert_eq!(replay_text(log, by(KeyExpr::Ip), false).notes, [""; 0], "{log}");
+    }
+    let plain = log([(0, 1, 1)]).replace("GET /1", "GET /users/{/{}?{id}");
+    assert_eq!(replay_text(&plain, by(param()), false).notes, [""; 0]);
+}
+
 /// Caddy and Traefik write this for all clients: it was the key of all of them.
 #[test]
 fn a_field_whose_value_is_hidden_is_no_key() {
