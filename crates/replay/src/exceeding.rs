@@ -14,7 +14,7 @@ use super::foreseen::{Foreseen, Windows};
 use super::key_table::{KeyTable, PolicyKey};
 use super::peaks::{Peaks, WINDOWS};
 use super::suggest::Suggestions;
-use super::trial::{Setup, digest_of, is_denied, rules};
+use super::trial::{Setup, digest_of, is_denied, lacks_credentials, rules};
 
 /// A key can exceed a limit only if so many times its peak does. A peak is the most in four
 /// quarters of a window in a row. No algorithm compares more with a limit than what lies in
@@ -121,10 +121,12 @@ impl Exceeding {
         let Some(route) = selected.filter(|_| *request.method() != http::Method::OPTIONS) else {
             return Needed::All;
         };
-        let Route { policies, access, .. } = self.rules.route(route);
+        let rule = self.rules.route(route);
+        let Route { policies, access, .. } = rule;
         let subject = self.rules.subject(request, route, now);
         let mut foreseen = SmallVec::new();
-        if entry.has_address && is_denied(access, &subject) {
+        let is_denied = entry.has_address && is_denied(access, &subject);
+        if is_denied || lacks_credentials(rule, entry) {
             // No policy is asked.
             return Needed::Some(route, foreseen);
         }

@@ -95,6 +95,12 @@ impl LoggedResult {
             b"refused" | b"banned" | b"failed_closed" => Self::Refused,
             b"denied" | b"unverifiable" => Self::Denied,
             b"no_route" | b"ambiguous" => Self::NotJudged,
+            // The words of `AuthFault`: the route asks for credentials.
+            b"unauthorized" | b"key_unknown" | b"key_expired" | b"key_disabled"
+            | b"key_revoked" | b"token_missing" | b"token_invalid" | b"token_too_long"
+            | b"auth_failures" | b"keys_away" | b"password_wrong" | b"passwords_busy" => {
+                Self::NotJudged
+            }
             b"client_closed" => Self::Unknown,
             _ => Self::Admitted,
         }

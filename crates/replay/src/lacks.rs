@@ -13,17 +13,24 @@ use tollgate_core::routes::{Part, PartMatch, Wanted};
 use tollgate_core::time::{Span, Timestamp};
 
 use super::facts::Facts;
-use super::trial::Setup;
+use super::trial::{Setup, Trial};
 
-/// One sentence for each thing that the log lacks.
-pub(super) fn notes(facts: &Facts, setup: &Setup) -> Vec<String> {
+/// One sentence for each thing that the log lacks, whatever the rules are.
+pub(super) fn notes(facts: &Facts) -> Vec<String> {
     let mut notes = of_log(facts);
     notes.extend(of_keys(facts));
+    notes
+}
+
+/// One sentence for each thing that these rules need and the log lacks. `trial` has tried them.
+pub(super) fn notes_of_rules(facts: &Facts, setup: &Setup, trial: &Trial) -> Vec<String> {
+    let mut notes = of_trial(trial);
     notes.extend(of_months(facts, setup));
     if facts.has_keys() {
         return notes;
     }
     notes.extend(of_access(facts, setup));
+    notes.extend(of_credentials(setup, trial));
     notes.extend(of_routes(facts, setup));
     let used: HashSet<&str> = setup
         .routes
@@ -32,6 +39,25 @@ pub(super) fn notes(facts: &Facts, setup: &Setup) -> Vec<String> {
         .collect();
     for policy in setup.policies.iter().filter(|policy| used.contains(&*policy.name)) {
         notes.extend(of_policy(facts, setup, policy));
+    }
+    notes
+}
+
+/// What has kept a trial from counting as the gateway does.
+fn of_trial(trial: &Trial) -> Vec<String> {
+    let mut notes = Vec::new();
+    let forgotten = trial.forgotten();
+    if forgotten > 0 {
+        notes.push(format!(
+            "{forgotten} counters were forgotten, because the store holds too few keys (max_keys)"
+        ));
+    }
+    let unfit = trial.counts.totals.unfit_limits;
+    if unfit > 0 {
+        notes.push(format!(
+            "{unfit} decisions of the log are by limits of single keys that a policy cannot \
+             count: its other limits were applied"
+        ));
     }
     notes
 }
@@ -60,6 +86,18 @@ fn of_access(facts: &Facts, setup: &Setup) -> Option<String> {
     let has_lists = setup.routes.iter().any(|route| !route.access.is_empty());
     (has_lists && unknown > 0).then(|| {
         format!("access lists are not applied to {unknown} requests without a whole address")
+    })
+}
+
+/// How requests without credentials are told, which the gateway refuses before policies judge them.
+fn of_credentials(setup: &Setup, trial: &Trial) -> Option<String> {
+    let asking = setup.routes.iter().filter(|route| !route.auth.is_empty()).count();
+    let unauthorized = trial.counts.totals.unauthorized;
+    (asking > 0).then(|| {
+        format!(
+            "{asking} routes ask for credentials (auth), which the replay cannot check: \
+             {unauthorized} of their requests have the status 401 and are not judged, all others are"
+        )
     })
 }
 
@@ -183,6 +221,14 @@ fn of_policy(facts: &Facts, setup: &Setup, policy: &Policy) -> Vec<String> {
             lacking.join(", ")
         ));
     }
+    let masked = masked(facts, &policy.key);
+    if !masked.is_empty() {
+        notes.push(format!(
+            "{name}: the log has the names of path parameters and not their values; all values of \
+             {} count as one key",
+            masked.join(", ")
+        ));
+    }
     notes.extend(of_cost(facts, policy).map(|note| format!("{name}: {note}")));
     let is_concurrency = matches!(policy.algorithm, Algorithm::Concurrency(_));
     if is_concurrency && facts.with_duration == 0 {
@@ -221,14 +267,17 @@ fn of_cost(facts: &Facts, policy: &Policy) -> Option<String> {
         )),
     }
 }
-    let masked = masked(facts, &policy.key);
-    if !masked.is_empty() {
-        notes.push(format!(
-            "{name}: the log has the names of path parameters and not their values; all values of \
-             {} count as one key",
-            masked.join(", ")
-        ));
-    }
+
+/// The parts of a key whose values a log of this gateway masks.
+fn masked(facts: &Facts, key: &KeyExpr) -> Vec<String> {
+    let mut masked = Vec::new();
+    key.visit(&mut |key| match key {
+        KeyExpr::Param(name) if facts.with_parameter > 0 => masked.push(format!("param:{name}")),
+        KeyExpr::Path if facts.with_parameter > 0 => masked.push("path".to_owned()),
+        _ => {}
+    });
+    masked
+}
 
 /// The parts of a key that no request of the log has.
 fn lacking(facts: &Facts, client: &ClientSettings, key: &KeyExpr) -> Vec<String> {
@@ -266,16 +315,5 @@ fn lacking(facts: &Facts, client: &ClientSettings, key: &KeyExpr) -> Vec<String>
         };
         lacking.extend(what);
     });
-/// The parts of a key whose values a log of this gateway masks.
-fn masked(facts: &Facts, key: &KeyExpr) -> Vec<String> {
-    let mut masked = Vec::new();
-    key.visit(&mut |key| match key {
-        KeyExpr::Param(name) if facts.with_parameter > 0 => masked.push(format!("param:{name}")),
-        KeyExpr::Path if facts.with_parameter > 0 => masked.push("path".to_owned()),
-        _ => {}
-    });
-    masked
-}
-
     lacking
 }

@@ -182,19 +182,15 @@ fn report(job: &Job, found: &Found) -> Report {
     let trials = &found.lanes[0].trials;
     let other = found.lanes.get(1).filter(|_| found.facts.has_whole_seconds);
     let other = other.map(|lane| &lane.trials[0]);
-    let mut notes = lacks::notes(&found.facts, &job.setup);
-    let forgotten = trials[0].forgotten();
-    if forgotten > 0 {
-        notes.push(format!(
-            "{forgotten} counters were forgotten, because the store holds too few keys (max_keys)"
-        ));
-    }
-    let unfit = trials[0].counts.totals.unfit_limits;
-    if unfit > 0 {
-        notes.push(format!(
-            "{unfit} decisions of the log are by limits of single keys that a policy cannot \
-             count: its other limits were applied"
-        ));
+    let mut notes = lacks::notes(&found.facts);
+    notes.extend(lacks::notes_of_rules(&found.facts, &job.setup, &trials[0]));
+    if let (Some(setup), Some(trial)) = (&job.against, trials.get(1)) {
+        let of_both = notes.len();
+        for note in lacks::notes_of_rules(&found.facts, setup, trial) {
+            if !notes[..of_both].contains(&note) {
+                notes.push(format!("{} (--against): {note}", setup.name));
+            }
+        }
     }
     Report {
         notes,

@@ -171,10 +171,15 @@ impl Trial {
                 return Fate::NotJudged;
             }
         };
-        let Route { policies, access, .. } = self.rules.route(index);
+        let route = self.rules.route(index);
+        let Route { policies, access, .. } = route;
         let subject = self.rules.subject(request, index, now);
         if entry.has_address && is_denied(access, &subject) {
             self.counts.totals.denied += 1;
+            return Fate::NotJudged;
+        }
+        if lacks_credentials(route, entry) {
+            self.counts.totals.unauthorized += 1;
             return Fate::NotJudged;
         }
         let decision = self.limiter.decide(policies, &subject, Headroom::default(), now);
@@ -292,6 +297,12 @@ pub(super) fn is_denied(lists: &[Arc<AccessList>], subject: &Subject<'_, '_>) ->
     let mut verdicts = AccessVerdicts::default();
     let steps = [AccessStep::BeforeAuth, AccessStep::AfterAuth];
     steps.into_iter().any(|step| verdicts.ask(lists, step, subject).is_some())
+}
+
+/// Whether a request has no credential that its route accepts. A replay cannot check credentials,
+/// so the status of the response tells it.
+pub(super) fn lacks_credentials(route: &Route, entry: &Entry) -> bool {
+    !route.auth.is_empty() && entry.status() == Some(StatusCode::UNAUTHORIZED)
 }
 
 /// Whether whole seconds are too coarse for a policy: its window is shorter than 10 s.

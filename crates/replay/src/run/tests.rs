@@ -8,8 +8,8 @@ use tollgate_core::algorithm::{
     Algorithm, Concurrency, FixedWindow, Quota, SlidingLog, SlidingWindow,
 };
 use tollgate_core::policy::{
-    AccessEffect, AccessList, AccessMode, AccessRule, ClientSettings, DenialAnswer, KeyExpr,
-    MissingKey, Policy,
+    AccessEffect, AccessList, AccessMode, AccessRule, AuthMethod, ClientSettings, DenialAnswer,
+    KeyExpr, MissingKey, Policy,
 };
 use tollgate_core::routes::Route;
 use tollgate_core::time::Span;
@@ -219,6 +219,55 @@ fn replay_job(log: &str, setup: Setup, change: impl FnOnce(&mut Job)) -> Report 
 fn totals(report: &Report) -> [u64; 2] {
     let totals = serde_json::to_value(&report.totals).expect("JSON");
     ["judged", "refused"].map(|name| totals[name].as_u64().expect("a number"))
+}
+
+/// The gateway refuses requests without a credential before a policy judges them. They were
+/// counted, and refused others.
+#[test]
+fn requests_without_credentials_are_not_judged() {
+    let mut setup = setup_of(vec![by_address()]);
+    setup.routes[0].auth = Box::new([AuthMethod::ApiKey]);
+    let one = log((0..150).map(|_| (0, 1, 1)));
+    let text = one.replace(" 200 1", " 401 1") + &one;
+    let report = replay_text(&text, setup.clone(), true);
+    assert_eq!(totals(&report), [150, 50]);
+    let note = "1 routes ask for credentials (auth), which the replay cannot check: 150 of their \
+                requests have the status 401 and are not judged, all others are";
+    assert_eq!(report.notes, [note]);
+    let suggestions = serde_json::to_value(&report.suggestions).expect("JSON");
+    assert_eq!(suggestions["policies"][0]["windows"][2]["trial"]["judged"], 150);
+    // An upstream has refused the requests, after the policies.
+    setup.routes[0].auth = Box::default();
+    assert_eq!(totals(&replay_text(&text, setup, false)), [300, 200]);
+}
+
+/// A log with keys has the decisions: a request without a credential counted as admitted.
+#[test]
+fn known_requests_without_credentials_are_not_judged() {
+    let line = |outcome: &str| {
+        format!(
+            "{{\"time\":\"2026-11-21T07:28:46Z\",\"client\":\"-\",\"method\":\"GET\",\"path\":\"/\",\
+             \"outcome\":\"{outcome}\",\"time_us\":1000000,\"keys\":[]}}\n"
+        )
+    };
+    let text = ["admitted", "unauthorized", "key_unknown", "auth_failures"].map(line).concat();
+    let report = replay_text(&text, setup_of(vec![by_address()]), false);
+    assert_eq!(totals(&report), [1, 0]);
+}
+
+/// The old rules need a field that the log lacks, so what they refused is a guess.
+#[test]
+fn notes_tell_what_the_other_rules_lack() {
+    let tenant: KeyExpr = "header:x-tenant".parse().expect("a key");
+    let old = Policy { key: tenant, ..by_address() };
+    let mut against = setup_of(vec![old]);
+    against.name = "old.yaml".to_owned();
+    let report = replay_job(&log([(0, 1, 1)]), setup_of(vec![by_address()]), |job| {
+        job.against = Some(against);
+    });
+    let note = "old.yaml (--against): by-address: the log lacks header:x-tenant; requests without \
+                the key count by address (missing_key: ip)";
+    assert_eq!(report.notes, [note]);
 }
 
 /// Our own log has the names of parameters in all its formats, and only one of them had a note,
