@@ -17,6 +17,9 @@ use super::figures::{self, Figures, Node, word};
 use super::form::seconds;
 use super::table::Table;
 
+/// The most clients or refusals that are shown.
+const MOST_CLIENTS: usize = 200;
+
 /// What is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum View {
@@ -73,6 +76,9 @@ impl View {
         };
         let wanted = asked.filter.to_lowercase();
         table.rows.retain(|row| row.contains(&wanted));
+        if matches!(self, Self::Keys | Self::Refusals) {
+            table.rows.truncate(MOST_CLIENTS);
+        }
         table
     }
 }

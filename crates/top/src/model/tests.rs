@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::super::clean::document;
 use super::super::testing::{figures, state};
 use super::*;
 
@@ -74,6 +75,28 @@ fn a_client_and_a_refusal_are_explained() {
     press(&mut state, "q2");
     assert_eq!((press(&mut state, "e"), state.view), (vec![], View::Keys));
     assert_eq!(state.filter, "per-client");
+}
+
+/// Clients of another policy that are refused filled the table before its rows were filtered.
+#[test]
+fn the_clients_of_a_policy_are_shown_beside_many_of_another_one() {
+    let mut state = state(1);
+    let client = |id: String, refused: u64| serde_json::json!({ "id": id, "text": "ip 192.0.2.1", "requests": 9, "refused": refused });
+    let list = |policy: &str, count: usize, refused: u64| {
+        let clients = (0..count).map(|it| client(format!("{policy}-{it}"), refused));
+        serde_json::json!({ "policy": policy, "clients": clients.collect::<Vec<_>>() })
+    };
+    let policies = [list("per-client", 300, 9), list("global", 250, 0)];
+    let Some((_, answers)) = &mut state.figures.nodes[0].told else { panic!("no answers") };
+    answers.clients = vec![document(serde_json::json!({ "policies": policies }))];
+    press(&mut state, "3");
+    assert_eq!(state.table().rows.len(), 200);
+    press(&mut state, "/global");
+    let rows = state.table().rows;
+    assert_eq!(rows.len(), 200);
+    assert!(rows.iter().all(|row| row.cells[0] == "global"));
+    press(&mut state, "-249");
+    assert_eq!(state.table().rows.len(), 1);
 }
 
 #[test]

@@ -12,9 +12,6 @@ use super::super::texts::wait;
 use super::asked::Asked;
 use super::by_node::{ByNode, by_node};
 
-/// The most clients that are shown.
-const MOST: usize = 200;
-
 /// The sums of one client.
 #[derive(Default)]
 struct Sums {
@@ -51,7 +48,6 @@ pub(super) fn table(figures: &Figures, asked: &Asked<'_>) -> Table {
         1 => (Reverse(it.admitted()), Reverse(it.requests)),
         _ => (Reverse(it.requests), Reverse(it.refused)),
     });
-    rows.truncate(MOST);
     let mut columns = vec![
         text("POLICY", 6),
         text("KEY", 9),
@@ -130,7 +126,6 @@ pub(super) fn refusals(figures: &Figures, asked: &Asked<'_>) -> Table {
         .filter(|(_, it)| asked.shows(&word(&it["policy"])))
         .collect();
     all.sort_by_key(|(_, it)| Reverse(word(&it["time"])));
-    all.truncate(MOST);
     let mut columns = vec![
         text("TIME", 8),
         text("POLICY", 6),
