@@ -49,6 +49,8 @@ pub fn source(source: impl AsRef<str>) -> String {
 /// A wait in milliseconds, rounded up to what matters of it.
 pub fn wait(ms: u64) -> String {
     let secs = ms.div_ceil(1000);
+    let mins = secs.div_ceil(60);
+    let hours = secs.div_ceil(3600);
     match secs {
         _ if ms < 1000 => format!("{ms} ms"),
         _ if ms < 60_000 => {
@@ -56,8 +58,8 @@ pub fn wait(ms: u64) -> String {
             format!("{}.{} s", tenths / 10, tenths % 10)
         }
         0..3600 => format!("{} min {} s", secs / 60, secs % 60),
-        3600..86_400 => format!("{} h {} min", secs / 3600, (secs % 3600).div_ceil(60)),
-        _ => format!("{} d {} h", secs / 86_400, (secs % 86_400).div_ceil(3600)),
+        _ if mins < 24 * 60 => format!("{} h {} min", mins / 60, mins % 60),
+        _ => format!("{} d {} h", hours / 24, hours % 24),
     }
 }
 
@@ -74,7 +76,10 @@ mod tests {
             (14_202, "14.3 s"),
             (60_000, "1 min 0 s"),
             (3_599_001, "1 h 0 min"),
+            (7_199_000, "2 h 0 min"),
+            (86_399_000, "1 d 0 h"),
             (90_000_000, "1 d 1 h"),
+            (172_799_000, "2 d 0 h"),
         ];
         for (ms, text) in shown {
             assert_eq!(wait(ms), text);
