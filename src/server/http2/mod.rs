@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
 use http::{Method, Request, Response, StatusCode};
+use http_body::Body;
 use hyper::body::Incoming;
 use hyper::ext::Protocol;
 use hyper::rt::Executor;
@@ -115,6 +116,7 @@ pub async fn serve<S: RequestService>(
         if let Err(malformed) = check(&request, settings) {
             request.extensions_mut().insert(malformed);
         }
+        let is_head = request.method() == Method::HEAD;
         let client = open_websocket(&mut request);
         let request = request.map(ClientBody::of_http2);
         let responding = service.clone().call(request);
@@ -122,6 +124,9 @@ pub async fn serve<S: RequestService>(
         async move {
             let response = responding.await?;
             let mut response = response.map(|body| TrackedBody::new(body, active));
+            if is_head {
+                leave_out_content(&mut response);
+            }
             match (client, Tunnel::of(&mut response)) {
                 (Some(client), Some(tunnel)) => {
                     grant_websocket(&mut response);
@@ -218,6 +223,21 @@ fn grant_websocket<B>(response: &mut Response<B>) {
     for name in [CONNECTION, UPGRADE, SEC_WEBSOCKET_ACCEPT] {
         response.headers_mut().remove(name);
     }
+}
+
+/// Takes the content out of a response to HEAD, and leaves its length (RFC 9110, section 9.3.2). In
+/// HTTP/1 the library does it.
+fn leave_out_content<B, A>(response: &mut Response<TrackedBody<B, A>>)
+where
+    TrackedBody<B, A>: Body,
+{
+    if response.body().is_end_stream() {
+        return;
+    }
+    if let Some(length) = response.body().size_hint().exact() {
+        response.headers_mut().entry(CONTENT_LENGTH).or_insert(length.into());
+    }
+    drop(response.body_mut().take());
 }
 
 /// Refuses what the HTTP library accepts but what, written as HTTP/1.1, has another

@@ -237,6 +237,36 @@ fn an_idle_connection_of_http_2_is_closed() {
     });
 }
 
+/// The library sends the content of a response to HEAD over HTTP/2, which is an error of the protocol.
+#[test]
+fn what_the_gateway_answers_to_head_has_no_content() {
+    let limited = "policies: { p: { key: ip, limit: 1/hour } }";
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         upstreams: {{ away: {{ endpoints: [\"http://127.0.0.1:1\"] }} }}\n{limited}\n\
+         routes:\n- {{ path: /fixed, respond: {{ body: hello }} }}\n\
+         - {{ path: /none, respond: {{ status: 204 }} }}\n\
+         - {{ path: /limited, policies: [p], respond: {{ body: hello }} }}\n\
+         - {{ path: /away, upstream: away }}\n"
+    ));
+    assert_eq!(gateway.client().get("/limited", &[]).status, 200);
+    block_on(async {
+        let http = Http::prior_knowledge(gateway.address()).await;
+        for (path, status) in
+            [("/fixed", 200), ("/none", 204), ("/limited", 429), ("/away", 502), ("/unknown", 404)]
+        {
+            let get = http.get(path).await;
+            let head = http.ask(request("HEAD", path, nothing())).await.expect(path);
+            assert_eq!((get.status.as_u16(), head.status.as_u16()), (status, status), "{path}");
+            assert_eq!(head.body, "", "{path}");
+            let length = |answer: &Answer| answer.headers.get("content-length").cloned();
+            assert_eq!(length(&head), length(&get), "{path}");
+            let has_content = status != 204;
+            assert_eq!(length(&head).is_some(), has_content, "{path}");
+        }
+    });
+}
+
 /// A connection to a client that does not answer is closed all the same.
 #[test]
 fn an_idle_connection_to_a_silent_client_is_closed() {
