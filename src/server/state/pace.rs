@@ -41,9 +41,13 @@ impl Pace {
         }
     }
 
-    /// Whether the gateway has waited for the client at least for this time.
-    pub fn has_waited(&self, at_least: Duration) -> bool {
-        self.waits_since.is_some_and(|since| monotonic() - since >= at_least)
+    /// How many bytes the client moves in this time, at the rate that is being computed. None: it
+    /// has moved none since the last one.
+    pub fn moves_in(&self, time: Duration) -> Option<u64> {
+        let waits = self.waits_since.map_or(Duration::ZERO, |since| monotonic() - since);
+        let waited = (self.waited + waits).as_micros().max(1);
+        let bytes = u128::from(self.bytes).saturating_mul(time.as_micros()) / waited;
+        (self.bytes > 0).then(|| u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 
     /// Whether the client was slower than its minimum. Computed when it sends or reads.
@@ -86,6 +90,16 @@ mod tests {
         assert!(pace.is_late(DEMAND, monotonic()) && !pace.is_too_slow());
         pace.moves(1, any);
         assert!(!pace.is_late(any, monotonic()));
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_time_spent_waiting() {
+        let mut pace = pace(3000, &[1, 2]);
+        assert_eq!(pace.moves_in(Duration::from_secs(10)), Some(20_000));
+        pace.waits_since = Some(monotonic() - Duration::from_secs(3));
+        let slower = pace.moves_in(Duration::from_secs(10)).expect("it has moved bytes");
+        assert!((9_000..=10_000).contains(&slower), "{slower}");
+        assert_eq!(Pace::default().moves_in(Duration::from_secs(10)), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! concurrency limit, without end. So a response is aborted if its client reads it too
 //! slowly, or not at all. Other responses of the connection are not affected.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::task::AbortHandle;
 
@@ -13,10 +13,8 @@ use super::pace::Pace;
 use super::tracked_body::SMALL_PIECE;
 use crate::server::settings::Demand;
 
-/// The most bytes of a piece: those of a frame.
-const USUAL_PIECE: usize = 16 * 1024;
-/// A client that needs this time for a piece is slow.
-const SLOW: Duration = Duration::from_secs(1);
+/// The most bytes of a piece while the speed of its client is not known: those of a frame.
+const FIRST_PIECE: usize = 16 * 1024;
 
 /// The responses of one connection.
 #[derive(Debug, Default)]
@@ -66,13 +64,12 @@ impl Responses {
         }
     }
 
-    /// The most bytes of the next piece. A client that is slow gets less at a time, so that it does
+    /// The most bytes of the next piece. A client gets less at a time if it is slow, so that it does
     /// not seem to pause while it reads.
-    pub fn most_bytes(&self, slot: usize) -> usize {
-        match self.slots[slot].pace.has_waited(SLOW) {
-            true => SMALL_PIECE,
-            false => USUAL_PIECE,
-        }
+    pub fn most_bytes(&self, slot: usize, demand: Demand) -> usize {
+        let bytes = self.slots[slot].pace.moves_in(demand.patience / 8);
+        let bytes = bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        bytes.map_or(FIRST_PIECE, |bytes| bytes.max(SMALL_PIECE))
     }
 
     /// Ends the response, complete or not.
@@ -97,6 +94,8 @@ impl Responses {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
+    use std::time::Duration;
+
     use tokio::task::JoinHandle;
     use tollgate_core::time::monotonic;
 

@@ -170,7 +170,8 @@ impl ActiveRequest for ActiveStream {
     }
 
     fn most_bytes(&self) -> usize {
-        self.streams.responses.borrow().most_bytes(self.slot)
+        let demand = self.streams.activity.demand();
+        self.streams.responses.borrow().most_bytes(self.slot, demand)
     }
 }
 
