@@ -1,5 +1,6 @@
 //! Policies of a file and policies in Rust are the same.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -130,15 +131,23 @@ proptest! {
     }
 }
 
-/// What a request says of its client is the same for a check and for `authenticate`.
-#[test]
-fn a_key_in_a_cookie_is_known_by_the_fields_of_its_request() {
-    const TEXT: &str = "tg_03d4jt3198h8_c7ZBC6RuaYGLECHZFnMe7yS7RcJbvK8jryikuviOomj0JolhF";
+/// The text of the key in a file of [`keys_in`].
+const TEXT: &str = "tg_03d4jt3198h8_c7ZBC6RuaYGLECHZFnMe7yS7RcJbvK8jryikuviOomj0JolhF";
+
+/// A file with one key, of a team.
+fn keys_in(directory: &tempfile::TempDir) -> PathBuf {
     const HASH: &str = "0de67670f76be437806c94f133c9f16fd4522981188c2bc0858ea3f9a29af3ee";
-    let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("keys.yaml");
     let text = format!("keys: [{{ id: 03d4jt3198h8, team: acme, sha256: {HASH} }}]\n");
     std::fs::write(&path, text).expect("a file");
+    path
+}
+
+/// What a request says of its client is the same for a check and for `authenticate`.
+#[test]
+fn a_key_in_a_cookie_is_known_by_the_fields_of_its_request() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = keys_in(&directory);
     let yaml = format!(
         "listeners: [{{ address: \"127.0.0.1:8080\" }}]\n\
          client: {{ api_key: {{ cookie: key }}, \
@@ -164,12 +173,8 @@ fn a_key_in_a_cookie_is_known_by_the_fields_of_its_request() {
 /// The file of a gateway is that of an application.
 #[test]
 fn the_keys_of_a_file_are_known() {
-    const TEXT: &str = "tg_03d4jt3198h8_c7ZBC6RuaYGLECHZFnMe7yS7RcJbvK8jryikuviOomj0JolhF";
-    const HASH: &str = "0de67670f76be437806c94f133c9f16fd4522981188c2bc0858ea3f9a29af3ee";
     let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("keys.yaml");
-    let text = format!("keys: [{{ id: 03d4jt3198h8, team: acme, sha256: {HASH} }}]\n");
-    std::fs::write(&path, text).expect("a file");
+    let path = keys_in(&directory);
     let fields = http::HeaderMap::from_iter([(
         http::HeaderName::from_static("x-api-key"),
         http::HeaderValue::from_static(TEXT),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use futures_util::future::join_all;
-use redis::{Value, pipe};
+use redis::{Pipeline, Value, pipe};
 use tracing::{info, warn};
 
 use super::compact::{self, TooSmall};
@@ -29,10 +29,10 @@ struct Known {
 
 /// What a server has answered.
 #[derive(Debug, PartialEq, Eq)]
-struct Found {
+pub(super) struct Found {
     /// What it does when its memory is full. None if it says so by no command.
-    policy: Option<String>,
-    too_small: Vec<TooSmall>,
+    pub(super) policy: Option<String>,
+    pub(super) too_small: Vec<TooSmall>,
 }
 
 /// A link to a server that has not answered by this connection.
@@ -73,21 +73,33 @@ impl MemorySettings {
 
 /// Asks for the settings. Servers that do not have `CONFIG` are asked by `INFO`.
 async fn ask(link: &Link) -> Result<Found, StoreError> {
+    let mut found = Found::of(link.query(&question()).await?);
+    if found.policy.is_none() {
+        let mut command = pipe();
+        command.cmd("INFO").arg("memory");
+        found.policy = link.query(&command).await?.into_iter().next().and_then(policy_of_info);
+    }
+    Ok(found)
+}
+
+/// The commands for the settings.
+pub(super) fn question() -> Pipeline {
     let mut commands = pipe();
     commands.cmd("CONFIG").arg("GET").arg("maxmemory-policy");
     commands.cmd("CONFIG").arg("GET").arg(compact::SETTINGS);
-    let mut answers = link.query(&commands).await?.into_iter();
-    let mut policy = answers.next().and_then(policy_of_config);
-    let too_small = answers.next().map(compact::too_small).unwrap_or_default();
-    if policy.is_none() {
-        let mut command = pipe();
-        command.cmd("INFO").arg("memory");
-        policy = link.query(&command).await?.into_iter().next().and_then(policy_of_info);
-    }
-    Ok(Found { policy, too_small })
+    commands
 }
 
 impl Found {
+    /// What the answers to [`question`] say.
+    pub(super) fn of(answers: Vec<Value>) -> Self {
+        let mut answers = answers.into_iter();
+        Self {
+            policy: answers.next().and_then(policy_of_config),
+            too_small: answers.next().map(compact::too_small).unwrap_or_default(),
+        }
+    }
+
     /// With each key that a server evicts it forgets about a hundred clients.
     fn log(&self, server: &str) {
         match self.policy.as_deref() {
@@ -112,7 +124,7 @@ impl Found {
 }
 
 /// The value in an answer to `CONFIG GET` of one name.
-pub(super) fn policy_of_config(answer: Value) -> Option<String> {
+fn policy_of_config(answer: Value) -> Option<String> {
     let Value::Array(pair) = answer else { return None };
     match pair.into_iter().nth(1)? {
         Value::BulkString(policy) => String::from_utf8(policy).ok(),

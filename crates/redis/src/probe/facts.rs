@@ -1,14 +1,14 @@
 //! What a server tells of itself: its version, its clock, and what it does when its memory is full.
 //! A server may refuse each of these questions.
 
-use redis::{Value, cmd, pipe};
+use redis::{Value, cmd};
 use tollgate_core::text::is_printable;
 use tollgate_core::time::{Clock, monotonic};
 
 use super::report::{ClockOffset, Eviction, ServerReport, SmallSetting};
 use crate::compact;
 use crate::failure::StoreError;
-use crate::memory_settings::{policy_of_config, policy_of_info};
+use crate::memory_settings::{Found, policy_of_info, question};
 use crate::server_time::ServerTime;
 use crate::wire::Wire;
 
@@ -47,12 +47,7 @@ pub(super) async fn clock(wire: &mut Wire) -> Result<Option<ClockOffset>, StoreE
 /// # Errors
 /// If the connection breaks.
 pub(super) async fn memory(wire: &mut Wire, report: &mut ServerReport) -> Result<(), StoreError> {
-    let mut commands = pipe();
-    commands.cmd("CONFIG").arg("GET").arg("maxmemory-policy");
-    commands.cmd("CONFIG").arg("GET").arg(compact::SETTINGS);
-    let mut answers = wire.send(&commands).await?.into_iter();
-    let mut eviction = answers.next().and_then(policy_of_config);
-    let too_small = answers.next().map(compact::too_small).unwrap_or_default();
+    let Found { policy: mut eviction, too_small } = Found::of(wire.send(&question()).await?);
     let small = |it: compact::TooSmall| SmallSetting {
         name: readable(it.setting),
         is: it.is,
