@@ -146,9 +146,9 @@ pub async fn drive<C: Connection, P: Progress, I>(
     let mut stopping = false;
     let mut draining = false;
     let mut told = None::<Instant>;
-    poll_fn(|cx| {
+    let driven = poll_fn(|cx| {
         if let Poll::Ready(end) = poll_and_look(connection.as_mut(), state, &mut ticks, cx) {
-            return Poll::Ready(Ok(if told.is_some() { end.after_timeout() } else { end }));
+            return Poll::Ready(Ok(end));
         }
         stopping = stopping || drained.as_mut().poll(cx).is_ready();
         if stopping && ticks.ticker().is_over() {
@@ -182,12 +182,13 @@ pub async fn drive<C: Connection, P: Progress, I>(
                 _ => return Poll::Ready(Ok(End::Overdue)),
             }
             if let Poll::Ready(end) = poll_once(connection.as_mut(), state, cx) {
-                return Poll::Ready(Ok(if told.is_some() { end.after_timeout() } else { end }));
+                return Poll::Ready(Ok(end));
             }
         }
         Poll::Pending
     })
-    .await
+    .await;
+    if told.is_some() { driven.map(End::after_timeout) } else { driven }
 }
 
 #[cfg(test)]

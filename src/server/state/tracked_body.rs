@@ -6,6 +6,9 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
+/// Pieces of so many bytes are never divided.
+pub const SMALL_PIECE: usize = 4 * 1024;
+
 /// A request of a connection, active until the value is dropped.
 pub trait ActiveRequest: Unpin {
     /// Whether large pieces of its response are divided.
@@ -81,9 +84,6 @@ impl<B: Body<Data = Bytes> + Unpin, A: ActiveRequest> Tracked<B, A> {
     }
 }
 
-/// Pieces of so many bytes are never divided.
-pub const SMALL_PIECE: usize = 4 * 1024;
-
 impl<B: Body<Data = Bytes> + Unpin, A: ActiveRequest> Body for TrackedBody<B, A> {
     type Data = Bytes;
     type Error = B::Error;
@@ -131,12 +131,12 @@ mod tests {
     use super::*;
 
     /// A request whose pieces have these sizes at most, and the sizes that were given.
-    struct Sized<'t> {
+    struct Recorded<'t> {
         most: &'t Cell<usize>,
         given: &'t RefCell<Vec<usize>>,
     }
 
-    impl ActiveRequest for Sized<'_> {
+    impl ActiveRequest for Recorded<'_> {
         const DIVIDES: bool = true;
 
         fn is_answered(&mut self) {}
@@ -155,7 +155,7 @@ mod tests {
         let whole: Bytes = (0..=255).cycle().take(2 * SMALL_PIECE + 5).collect::<Vec<u8>>().into();
         let most = Cell::new(SMALL_PIECE + 1);
         let given = RefCell::default();
-        let active = Sized { most: &most, given: &given };
+        let active = Recorded { most: &most, given: &given };
         let mut body = TrackedBody::new(Full::new(whole.clone()), active);
         let mut read = Vec::new();
         while let Some(frame) = body.frame().await {

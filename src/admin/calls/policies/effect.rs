@@ -82,8 +82,8 @@ enum OnFailureWord {
 enum Cost {
     /// The same for every request.
     Fixed(u64),
-    /// The number in a header field of the request.
-    /// A cost that the request states. Without `max`, it is at most the limit of the client.
+    /// The number in a header field of the request. Without `max`, it is at most the limit of the
+    /// client.
     Field {
         header: String,
         default: u64,
