@@ -148,6 +148,10 @@ impl Window {
             }
         }
         self.grown.retain(|id, _| counts.contains_key(id));
+        if self.steps.is_empty() {
+            // All counters begin at 0 with the process, which may be late with its first reading.
+            self.steps.push_back((now, Counts::new()));
+        }
         if self.steps.back().is_none_or(|(at, _)| now.since(*at) >= STEP) {
             self.steps.push_back((now, counts.clone()));
             if self.steps.len() > STEPS + 1 {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Node;
+use crate::admin::status::window::{Counted, Window};
 use crate::telemetry::{Samples, Source, families, model_families};
 
 /// What a gateway knows at a scrape.
@@ -77,4 +78,14 @@ fn metrics_without_room_are_a_reason() {
     let expected =
         [("requests_fail", "r"), ("refuses_unusually_many", "late"), ("series_full", "")];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn what_happens_before_the_first_reading_is_judged() {
+    let mut node = Node::new();
+    node.window = Window::default();
+    node.decisions("p", "failed_open", 1);
+    node.after(1);
+    assert_eq!(node.reasons(), [("failed_open", "p", 0)]);
+    assert_eq!(node.window.growth(Counted::Judged).get("p"), Some(&1.0));
 }
