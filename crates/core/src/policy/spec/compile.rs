@@ -37,7 +37,7 @@ impl PolicySpec {
         let beyond = elastic.as_ref().map(|elastic| &elastic.beyond);
         let admitting = within.into_iter().chain(beyond).max_by_key(|it| it.capacity());
         if let Some(admitting) = admitting {
-            self.warn_never_passes(admitting, "the limit", faults);
+            self.warn_of_cost(admitting, "the limit", Field::Limit, faults);
         }
         let plans = self.plans(own, facts, faults);
         let warn = self.warn(faults);

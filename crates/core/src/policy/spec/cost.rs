@@ -46,8 +46,16 @@ impl PolicySpec {
         Count::Statuses { statuses: statuses.collect(), left: *left }
     }
 
-    /// Warns of a cost above the units that `admitting` admits at once. `whose` names `admitting`.
-    pub(super) fn warn_never_passes(&self, admitting: &Algorithm, whose: &str, faults: &Faults) {
+    /// Warns of a cost above the units that `admitting` admits at once, and of one that uses all of
+    /// them in windows where that halves the rate. `whose` names `admitting`, which is written at
+    /// `limit`.
+    pub(super) fn warn_of_cost(
+        &self,
+        admitting: &Algorithm,
+        whose: &str,
+        limit: Field,
+        faults: &Faults,
+    ) {
         // The fewest units that every request takes at once, as far as the policy says.
         let least = match self.cost.given() {
             Some(CostSpec::Fixed(units)) => Some((*units, Field::Cost)),
@@ -61,13 +69,30 @@ impl PolicySpec {
                     Some(ReserveSpec::Estimate(_)) | None => None,
                 }
             }
-            Some(CostSpec::Body(_) | CostSpec::Calls) | None => None,
+            Some(CostSpec::Body(_) | CostSpec::Calls) => None,
+            None => self.cost.is_absent().then_some((1, limit)),
         };
-        if let Some((_, field)) = least.filter(|(units, _)| *units > admitting.capacity()) {
+        let Some((units, field)) = least else { return };
+        if units > admitting.capacity() {
             let message =
                 format!("no request is ever admitted: one costs more than {whose} admits at once");
             faults.warning(field, message, "write a smaller cost, or a higher limit");
+        } else if units == admitting.capacity() && self.halves_rate(admitting) {
+            let message = format!(
+                "only one request is admitted in two windows: it costs all that {whose} admits, \
+                 and counts until the next window ends"
+            );
+            let advice = "write algorithm: token_bucket, which admits one in each, or buckets: 10";
+            faults.warning(field, message, advice);
         }
+    }
+
+    /// Whether a request that uses all that `admitting` admits uses the next window too. It does
+    /// unless its cost changes when it ends.
+    fn halves_rate(&self, admitting: &Algorithm) -> bool {
+        matches!(admitting, Algorithm::SlidingWindow(_))
+            && matches!(self.cost, Written::Absent | Written::Given(CostSpec::Fixed(_)))
+            && self.count.is_absent()
     }
 }
 

@@ -107,7 +107,7 @@ impl PolicySpec {
         let units = same_window(limit, field(), own, [&whose, others], faults)?;
         let algorithm = faults.valid(own.with_limit(units), field())?;
         let soft = self.soft(&algorithm, faults);
-        self.warn_never_passes(soft.as_ref().unwrap_or(&algorithm), &whose, faults);
+        self.warn_of_cost(soft.as_ref().unwrap_or(&algorithm), &whose, field(), faults);
         Some(Plan::Limited { algorithm, soft })
     }
 }

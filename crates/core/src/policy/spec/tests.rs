@@ -76,6 +76,31 @@ fn a_cost_above_the_limit_may_pass_beyond_an_elastic_one() {
     assert_eq!(with(19), [Field::Cost]);
 }
 
+/// The request before counts in the whole window after it.
+#[test]
+fn a_cost_of_the_whole_limit_halves_the_rate_of_two_counters() {
+    let with = |units, policy: PolicySpec| {
+        fields(&PolicySpec { limit: Written::Given(Some(limit(units))), ..policy })
+    };
+    let costs = |units| PolicySpec { cost: Written::Given(CostSpec::Fixed(units)), ..spec() };
+    assert_eq!(with(1, spec()), [Field::Limit]);
+    assert_eq!(with(2, spec()), []);
+    assert_eq!(with(5, costs(5)), [Field::Cost]);
+    assert_eq!(with(5, costs(4)), []);
+    assert_eq!(with(1, PolicySpec { buckets: Written::Given(10), ..spec() }), []);
+    let left = vec![Written::Given(401)];
+    let counted = CountSpec::Statuses { statuses: Written::Given(left), left: Left::default() };
+    assert_eq!(with(1, PolicySpec { count: Written::Given(counted), ..spec() }), []);
+    for kind in [AlgorithmKind::TokenBucket, AlgorithmKind::SlidingLog] {
+        assert_eq!(with(1, PolicySpec { algorithm: Written::Given(kind), ..spec() }), [], "{kind}");
+    }
+    let pro = PlanSpec { name: "pro".into(), limit: Written::Given(Some(limit(1))) };
+    let limits = Written::Given(vec![pro]);
+    let plans = PlansSpec { from: Written::Given(KeyExpr::Custom), limits };
+    let planned = PolicySpec { plans: Written::Given(plans), ..spec() };
+    assert_eq!(fields(&planned), [Field::PlanLimit(0)]);
+}
+
 /// A new algorithm cannot be forgotten in the table of the fields.
 #[test]
 fn every_algorithm_has_a_row_and_can_be_chosen() {
