@@ -24,7 +24,9 @@ use tollgate_core::time::monotonic;
 use super::body::ResponseBody;
 use super::exchange::Exchange;
 use super::{Client, Gateway};
-use crate::message::{Coding, Decoder, Failure, Over, ReadBodySettings, recycle, wants_websocket};
+use crate::message::{
+    Coding, Decoded, Decoder, Failure, Over, ReadBodySettings, recycle, wants_websocket,
+};
 use crate::proxy::BodyReader;
 use crate::server::{BodyMemory, ClientBody, HeldBody, MemoryPart, NoMemory};
 use crate::snapshot::Handling;
@@ -211,11 +213,12 @@ impl Gateway {
         let Ok(mut decoder) = Decoder::new(coding, blocks) else { return broken() };
         let mut piece = vec![0; PIECE_BYTES];
         loop {
-            let Ok(read) = decoder.read(&mut piece) else { return broken() };
-            if read == 0 {
-                return Ok(search.reading.end_all(headers));
+            match decoder.read(&mut piece) {
+                Ok(Decoded::Bytes(read)) => search.add(&piece[..read]).await?,
+                Ok(Decoded::NoneYet) => yield_now().await,
+                Ok(Decoded::End) => return Ok(search.reading.end_all(headers)),
+                Err(_) => return broken(),
             }
-            search.add(&piece[..read]).await?;
         }
     }
 }

@@ -56,7 +56,7 @@ pub use filter::FieldFilter;
 pub use forwarded::{Forwarding, Via};
 pub use length::{BadLength, content_length, merge_content_lengths};
 pub use question::{BadQuestion, QuestionFault, QuestionParts};
-pub use read_body::{Coding, Decoder, Over, ReadBodySettings, USUAL_READ_BYTES};
+pub use read_body::{Coding, Decoded, Decoder, Over, ReadBodySettings, USUAL_READ_BYTES};
 pub use redirect::{Location, Redirect};
 pub use refusals::RefusalSettings;
 pub use respond::{failure_response, options_response, refusal_response};

@@ -4,21 +4,35 @@
 //! and not by others.
 
 use std::collections::VecDeque;
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead, ErrorKind, Read};
 
 use bytes::{Buf as _, Bytes};
 use flate2::bufread::GzDecoder;
-use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use super::Coding;
 
 /// The largest window of a frame of zstd. A decoder need not support a larger one (RFC 8878,
 /// section 3.1.1.1.2), and the memory for it is taken at once.
 const MAX_WINDOW: u64 = 8 * 1024 * 1024;
+/// The compressed bytes that are read at once. Many of them can stand for no text at all: a block
+/// of gzip without text has ten bits, and one of zstd three bytes.
+const STEP_BYTES: usize = 8 * 1024;
 
 /// Why the bytes cannot be read: they are not in the coding, or something follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault;
+
+/// What one step of a decoder gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decoded {
+    /// So many bytes, at least one.
+    Bytes(usize),
+    /// None yet. This is the time for other work, because many steps may give none.
+    NoneYet,
+    /// None, and nothing follows.
+    End,
+}
 
 /// Reads the bytes of a compressed body.
 pub enum Decoder {
@@ -27,11 +41,21 @@ pub enum Decoder {
     /// Boxed, because their tables are large.
     Gzip(Box<GzDecoder<Blocks>>),
     /// The same.
-    Zstd(Box<StreamingDecoder<Blocks, FrameDecoder>>),
+    Zstd(Box<Zstd>),
+}
+
+/// Reads a frame of zstd.
+pub struct Zstd {
+    frame: FrameDecoder,
+    blocks: Blocks,
 }
 
 /// The blocks of a body, read one after another.
-pub struct Blocks(VecDeque<Bytes>);
+pub struct Blocks {
+    blocks: VecDeque<Bytes>,
+    /// The bytes that the present step may still read.
+    left: usize,
+}
 
 impl Decoder {
     /// Reads these blocks.
@@ -39,59 +63,92 @@ impl Decoder {
     /// # Errors
     /// If they do not begin as the coding does.
     pub fn new(coding: Coding, blocks: impl Iterator<Item = Bytes>) -> Result<Self, Fault> {
-        let blocks = Blocks(blocks.filter(|block| !block.is_empty()).collect());
+        let blocks = blocks.filter(|block| !block.is_empty()).collect();
+        let blocks = Blocks { blocks, left: STEP_BYTES };
         Ok(match coding {
             Coding::Identity => Self::Identity(blocks),
             Coding::Gzip => Self::Gzip(Box::new(GzDecoder::new(blocks))),
-            Coding::Zstd => {
-                let decoder = StreamingDecoder::new_with_max_window_size(blocks, MAX_WINDOW);
-                Self::Zstd(Box::new(decoder.map_err(|_| Fault)?))
-            }
+            Coding::Zstd => Self::Zstd(Box::new(Zstd::new(blocks)?)),
         })
     }
 
-    /// Reads the next bytes into `buffer`, and returns how many. 0: there are no others.
+    /// Reads the next bytes into `buffer`, which is not empty.
     ///
     /// # Errors
     /// If the bytes are not in the coding, break off, or something follows.
-    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Fault> {
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<Decoded, Fault> {
+        self.blocks_mut().left = STEP_BYTES;
         let read = match self {
             Self::Identity(blocks) => blocks.read(buffer),
             Self::Gzip(decoder) => decoder.read(buffer),
             Self::Zstd(decoder) => decoder.read(buffer),
         };
-        let read = read.map_err(|_| Fault)?;
-        if read > 0 || self.is_at_end() { Ok(read) } else { Err(Fault) }
+        match read {
+            Ok(0) if self.blocks_mut().blocks.is_empty() => Ok(Decoded::End),
+            Ok(0) => Err(Fault),
+            Ok(read) => Ok(Decoded::Bytes(read)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Decoded::NoneYet),
+            Err(_) => Err(Fault),
+        }
     }
 
-    /// Whether nothing follows.
-    fn is_at_end(&self) -> bool {
+    fn blocks_mut(&mut self) -> &mut Blocks {
         match self {
-            Self::Identity(_) => true,
-            Self::Gzip(decoder) => decoder.get_ref().0.is_empty(),
-            Self::Zstd(decoder) => decoder.get_ref().0.is_empty(),
+            Self::Identity(blocks) => blocks,
+            Self::Gzip(decoder) => decoder.get_mut(),
+            Self::Zstd(decoder) => &mut decoder.blocks,
         }
     }
 }
 
+impl Zstd {
+    fn new(mut blocks: Blocks) -> Result<Self, Fault> {
+        let mut frame = FrameDecoder::new();
+        frame.set_max_window_size(MAX_WINDOW);
+        frame.init(&mut blocks).map_err(|_| Fault)?;
+        Ok(Self { frame, blocks })
+    }
+}
+
+impl Read for Zstd {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.frame.can_collect() == 0 && !self.frame.is_finished() {
+            if self.blocks.left == 0 {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            let one = BlockDecodingStrategy::UptoBlocks(1);
+            self.frame.decode_blocks(&mut self.blocks, one).map_err(io::Error::other)?;
+        }
+        self.frame.read(buffer)
+    }
+}
+
 impl BufRead for Blocks {
+    /// The rest of the present block, as far as this step may read it. The decoder of gzip goes on
+    /// after an error of the kind `WouldBlock`.
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        Ok(self.0.front().map_or(&[], |block| block))
+        match self.blocks.front() {
+            None => Ok(&[]),
+            Some(_) if self.left == 0 => Err(ErrorKind::WouldBlock.into()),
+            Some(block) => Ok(&block[..block.len().min(self.left)]),
+        }
     }
 
     fn consume(&mut self, bytes: usize) {
-        if let Some(block) = self.0.front_mut() {
+        if let Some(block) = self.blocks.front_mut() {
             block.advance(bytes.min(block.len()));
+            self.left = self.left.saturating_sub(bytes);
             if block.is_empty() {
-                self.0.pop_front();
+                self.blocks.pop_front();
             }
         }
     }
 }
 
 impl Read for Blocks {
+    /// A decoder that reads in this way, and not by [`BufRead`], gets all bytes that it wants.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let block = self.fill_buf()?;
+        let block = self.blocks.front().map_or(&[][..], |block| block);
         let read = block.len().min(buffer.len());
         buffer[..read].copy_from_slice(&block[..read]);
         self.consume(read);
@@ -127,8 +184,9 @@ mod tests {
         let mut buffer = [0; 100];
         loop {
             match decoder.read(&mut buffer)? {
-                0 => return Ok(text),
-                read => text.extend_from_slice(&buffer[..read]),
+                Decoded::Bytes(read) => text.extend_from_slice(&buffer[..read]),
+                Decoded::NoneYet => {}
+                Decoded::End => return Ok(text),
             }
         }
     }
@@ -157,6 +215,33 @@ mod tests {
         assert_eq!(decode(Coding::Zstd, &frame, 100), Err(Fault));
         let small = [0x28, 0xB5, 0x2F, 0xFD, 0x00, 12 << 3, 0x01, 0x00, 0x00];
         assert_eq!(decode(Coding::Zstd, &small, 100), Ok(Vec::new()));
+    }
+
+    /// How many steps give nothing before the end.
+    fn idle_steps(coding: Coding, body: Vec<u8>) -> usize {
+        let blocks = body.chunks(100_000).map(Bytes::copy_from_slice).collect::<Vec<_>>();
+        let mut decoder = Decoder::new(coding, blocks.into_iter()).expect("it begins well");
+        let mut steps = 0;
+        loop {
+            match decoder.read(&mut [0; 100]).expect("it is in the coding") {
+                Decoded::Bytes(_) => panic!("it has no text"),
+                Decoded::NoneYet => steps += 1,
+                Decoded::End => return steps,
+            }
+        }
+    }
+
+    #[test]
+    fn many_bytes_without_text_take_many_steps() {
+        // Blocks of ten bits, and at the end the last block, the checksum and the length.
+        let header = &gzip(b"")[..10];
+        let empty = [2, 8, 32, 128, 0].repeat(200_000 / 4);
+        let body = [header, &empty, &[3, 0], &[0; 8]].concat();
+        assert!(idle_steps(Coding::Gzip, body) >= 200_000 / STEP_BYTES);
+        // Blocks of three bytes, and at the end the last one.
+        let header = [0x28, 0xB5, 0x2F, 0xFD, 0x00, 12 << 3];
+        let body = [&header[..], &[0; 300_000], &[1, 0, 0]].concat();
+        assert!(idle_steps(Coding::Zstd, body) >= 300_000 / STEP_BYTES);
     }
 
     proptest! {

@@ -10,7 +10,7 @@ use tollgate_core::policy::{BodyWords, Cost, KeyExpr, Policy, Reservation, Reser
 use tollgate_core::request::{ContentFault, ContentWord};
 use tollgate_core::time::Span;
 
-use super::{Coding, Decoder};
+use super::{Coding, Decoded, Decoder};
 use crate::message::fuzzing::pieces;
 
 /// The most bytes that are read of a compressed body.
@@ -78,8 +78,9 @@ fn decoded(coding: Coding, body: &[u8], seed: u8) -> Option<Vec<u8>> {
     let mut buffer = [0; 4096];
     while text.len() < MAX_READ {
         match decoder.read(&mut buffer).ok()? {
-            0 => return Some(text),
-            read => text.extend_from_slice(&buffer[..read]),
+            Decoded::Bytes(read) => text.extend_from_slice(&buffer[..read]),
+            Decoded::NoneYet => {}
+            Decoded::End => return Some(text),
         }
     }
     None

@@ -9,7 +9,7 @@ pub mod fuzzing;
 use tollgate_core::policy::BodyWords;
 
 pub use coding::Coding;
-pub use decoder::Decoder;
+pub use decoder::{Decoded, Decoder};
 
 /// The usual bound of a body that is read: 1 MiB.
 pub const USUAL_READ_BYTES: u64 = 1024 * 1024;
