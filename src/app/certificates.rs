@@ -27,7 +27,7 @@ enum Notice {
 
 /// What has been told of each certificate, so that it is told once.
 #[derive(Debug, Default)]
-struct Told(BTreeMap<String, Notice>);
+struct Told(BTreeMap<CertificateDates, Notice>);
 
 /// Looks at the certificates until the task is dropped.
 pub async fn watch(observed: Arc<Observed>) {
@@ -64,9 +64,9 @@ impl Told {
     ) -> Vec<(&'c CertificateDates, Notice)> {
         let present = certificates.iter().filter_map(|it| Some((it, notice(it, now)?)));
         let present: Vec<_> = present.collect();
-        let news = present.iter().filter(|(it, notice)| self.0.get(&it.name) != Some(notice));
+        let news = present.iter().filter(|(it, notice)| self.0.get(it) != Some(notice));
         let news = news.copied().collect();
-        self.0 = present.into_iter().map(|(it, notice)| (it.name.clone(), notice)).collect();
+        self.0 = present.into_iter().map(|(it, notice)| (it.clone(), notice)).collect();
         news
     }
 }
@@ -113,5 +113,10 @@ mod tests {
         let renewed = [dates("a", 42, 140), dates("b", 0, 200)];
         assert_eq!(news(&renewed, 43), []);
         assert_eq!(news(&both, 44), of("a", Notice::Expired), "it is the old one again");
+        // With a key of another kind: one has expired, and the other expires soon.
+        let one_name = [dates("a", 10, 40), dates("a", 10, 50)];
+        assert_eq!(news(&one_name, 45), of("a", Notice::ExpiresSoon));
+        assert_eq!(news(&one_name, 46), []);
+        assert_eq!(news(&one_name, 51), of("a", Notice::Expired));
     }
 }

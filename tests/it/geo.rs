@@ -160,7 +160,7 @@ fn a_replaced_file_is_used_without_a_restart_and_a_broken_one_is_not() {
 fn a_gateway_does_not_start_with_a_missing_or_a_broken_file() {
     let files = Files::new();
     let config = files.path("gateway.yaml");
-    std::fs::write(&config, files.config("key: country, limit: 1/day")).expect("a file");
+    std::fs::write(&config, files.config("key: country, limit: 2/day")).expect("a file");
     let file = config.to_str().expect("the path is UTF-8");
     let commands = [["check", "-c", file], ["run", "-c", file]];
     let check = Program::run(&commands[0]);

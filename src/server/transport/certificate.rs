@@ -143,7 +143,7 @@ impl fmt::Debug for Certificate {
 }
 
 /// A certificate, and the time in which it is valid (RFC 5280, section 4.1.2.5).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CertificateDates {
     /// Its first DNS name, or else its subject.
     pub name: String,

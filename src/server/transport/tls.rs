@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use rustls::crypto::aws_lc_rs::{self, Ticketer};
 use rustls::pki_types::CertificateDer;
-use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier,
+};
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SignatureScheme};
@@ -40,8 +42,9 @@ pub enum TlsVersion {
 }
 
 impl TlsSettings {
-    /// The configuration that all connections share. Clients can resume sessions with
-    /// tickets on every worker. `http2`: whether HTTP/2 is offered.
+    /// The configuration that all connections share. Clients can resume sessions with tickets on
+    /// every worker, unless they must present a certificate: a resumed session does not verify it
+    /// again, so it could be used for ever after it has expired. `http2`: whether HTTP/2 is offered.
     ///
     /// # Errors
     /// If `client_ca` cannot be used to verify clients.
@@ -74,8 +77,16 @@ impl TlsSettings {
             true => vec![ALPN_HTTP2.to_vec(), ALPN_HTTP1.to_vec()],
             false => vec![ALPN_HTTP1.to_vec()],
         };
-        config.ticketer =
-            Ticketer::new().expect("the system provides random numbers, which keys need too");
+        match self.asks_clients() {
+            true => {
+                config.session_storage = Arc::new(NoServerSessionStorage {});
+                config.send_tls13_tickets = 0;
+            }
+            false => {
+                config.ticketer = Ticketer::new()
+                    .expect("the system provides random numbers, which keys need too");
+            }
+        }
         Ok(Arc::new(config))
     }
 

@@ -137,26 +137,41 @@ fn a_version_older_than_the_oldest_allowed_is_refused() {
     }
 }
 
+/// How the handshakes of so many connections in turn were done, each with a request.
+fn handshakes(secure: &Secure, client: &TlsClient, count: usize) -> Vec<Option<HandshakeKind>> {
+    let ask = || {
+        block_on(async {
+            let stream = client.connect(secure.gateway.address(), NAME).await.unwrap();
+            let kind = stream.get_ref().1.handshake_kind();
+            // With TLS 1.3 a ticket arrives after the handshake.
+            assert_eq!(Http::http1(stream).await.unwrap().get("/").await.status, 200);
+            kind
+        })
+    };
+    (0..count).map(|_| ask()).collect()
+}
+
 /// There are two workers, and each connection goes to one of them.
 #[test]
 fn a_session_is_resumed_on_every_worker() {
     let secure = Secure::start("", "");
-    let address = secure.gateway.address();
     for version in [&TLS12, &TLS13] {
         let client = TlsClient::speaking(&secure.made, version);
-        let ask = || {
-            block_on(async {
-                let stream = client.connect(address, NAME).await.unwrap();
-                let kind = stream.get_ref().1.handshake_kind();
-                // With TLS 1.3 a ticket arrives after the handshake.
-                Http::http1(stream).await.unwrap().get("/").await;
-                kind
-            })
-        };
-        assert_eq!(ask(), Some(HandshakeKind::Full));
-        for _ in 0..12 {
-            assert_eq!(ask(), Some(HandshakeKind::Resumed));
-        }
+        let kinds = handshakes(&secure, &client, 13);
+        assert_eq!(kinds[0], Some(HandshakeKind::Full));
+        assert_eq!(kinds[1..], [Some(HandshakeKind::Resumed); 12]);
+    }
+}
+
+/// A resumed session does not verify the certificate again, which may have expired.
+#[test]
+fn a_client_with_a_certificate_shows_it_at_each_connection() {
+    let asks = |made: &Certificates| format!("client_ca: {:?}", made.ca());
+    let secure = Secure::start_with(asks, "", "key: tls:subject, limit: 1000/day");
+    let identity = secure.made.sign("one");
+    for version in [&TLS12, &TLS13] {
+        let client = TlsClient::showing_in(&secure.made, version, &identity);
+        assert_eq!(handshakes(&secure, &client, 4), [Some(HandshakeKind::Full); 4]);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject as _;
@@ -37,6 +37,15 @@ impl TlsClient {
     /// Presents this certificate, which has this key.
     pub(crate) fn showing(made: &Certificates, certificate: &Path, key: &Path) -> Self {
         Self::new(made, &["http/1.1"], &[&TLS13, &TLS12], Some((certificate, key)))
+    }
+
+    /// The same, and supports only this version.
+    pub(crate) fn showing_in(
+        made: &Certificates,
+        version: &'static SupportedProtocolVersion,
+        (certificate, key): &(PathBuf, PathBuf),
+    ) -> Self {
+        Self::new(made, &["http/1.1"], &[version], Some((certificate, key)))
     }
 
     fn new(
