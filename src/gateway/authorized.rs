@@ -146,7 +146,7 @@ impl Gateway {
         }
         let mut shown = head.clone();
         let is_sent = |name: &_| settings.send.as_ref().is_some_and(|send| send.contains(name));
-        clients.replace_key_unless(&mut shown, credential.accepted(), is_sent);
+        clients.replace_key(&mut shown, credential.accepted(), is_sent);
         authorizer_question(settings, &shown, origin, filter)
     }
 

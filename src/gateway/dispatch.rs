@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Request, Response, Uri};
+use http::{HeaderName, HeaderValue, Request, Response, Uri};
 use hyper::body::Body as _;
 use tokio::time::{Instant, timeout_at};
 use tollgate_core::decision::{Decision, OwnedDecision, X_RATELIMIT_SOFT};
@@ -127,7 +127,9 @@ impl Gateway {
             }
             Action::Forward(_) | Action::Split(_) => {
                 let clients = self.snapshot.rules.clients();
-                clients.replace_key(&mut head, credential.accepted());
+                let taken = self.taken(handling);
+                let is_taken = |name: &_| taken.contains(name);
+                clients.replace_key(&mut head, credential.accepted(), is_taken);
                 let prepared = self.prepare_request(client, admission, head, body, exchange)?;
                 Ok(prepared.map_or_else(|| local(options_response()), Dispatch::Forward))
             }
@@ -253,6 +255,12 @@ impl Gateway {
         Ok(Some(Forward { upstream, request, expectation, interim, client, mirrored }))
     }
 
+    /// The fields that are those of the authorizer, and never of the client, in each request of a
+    /// route that is forwarded.
+    fn taken(&self, handling: &Handling) -> &[HeaderName] {
+        handling.authorizer.map_or(&[], |index| &self.authorizers[index].settings().take)
+    }
+
     fn redirect(
         &self,
         client: &Client,
@@ -289,7 +297,8 @@ impl Gateway {
         }
         let rules = &self.snapshot.rules;
         if !is_trusted {
-            rules.clients().strip_claims(&mut head.headers);
+            let taken = self.taken(handling);
+            rules.clients().strip_claims(&mut head.headers, |name| taken.contains(name));
         }
         let with_forwarded = rules.clients().speaks_forwarded();
         if !is_trusted && !with_forwarded && handling.changes.is_none() {

@@ -66,6 +66,36 @@ fn an_authorizer_gets_the_key_in_fields_that_the_file_names() {
     assert!(forwarding.iter().all(|asked| asked.contains(&key)), "the upstream gets it, too");
 }
 
+/// Clients name themselves in the same fields, and those of clients are removed.
+#[test]
+fn what_an_authorizer_sets_reaches_the_upstream_in_all_fields() {
+    let keys = Keys::new();
+    let key = keys.create(&["--name", "acme"]);
+    let answer = "X-Api-Key: inside\r\nAuthorization: Bearer inside\r\nX-User: ann\r\n";
+    let portal = Portal::answering(move |_, _| respond("200 OK", answer));
+    let origin = Origin::hello();
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         client:\n  trusted_proxies: [10.0.0.0/8]\n  user: {{ header: x-user }}\n  \
+         api_key: {{ headers: [x-api-key], bearer: true }}\n  \
+         keys: {{ file: {:?}, foreign: true }}\n\
+         authorizers: {{ sso: {{ http: \"{}\", take: [x-api-key, authorization, x-user] }} }}\n\
+         upstreams: {{ app: \"http://{}\" }}\n\
+         routes: [{{ path: \"/*\", upstream: app, authorizer: sso }}]\n",
+        keys.path(),
+        portal.url(),
+        origin.address()
+    ));
+    let bearer = format!("Authorization: Bearer {key}");
+    for fields in [&[&field(&key)[..], "X-User: root"][..], &[&bearer, "X-User: root"], &[]] {
+        assert_eq!(get(&gateway, "/", fields).status, 200);
+        let received = origin.received().pop().expect("it was forwarded");
+        assert_eq!(received.fields("x-api-key"), ["inside"], "{fields:?}");
+        assert_eq!(received.fields("authorization"), ["Bearer inside"], "{fields:?}");
+        assert_eq!(received.fields("x-user"), ["ann"], "{fields:?}");
+    }
+}
+
 #[test]
 fn a_question_over_grpc_has_no_key_either() {
     let keys = Keys::new();

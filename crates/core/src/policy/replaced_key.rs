@@ -18,22 +18,18 @@ impl Clients {
     }
 
     /// Removes the API key of a request and the fields that only the gateway may write, and writes
-    /// these fields for `key`. Without [`KeySettings`], nothing changes.
-    pub fn replace_key(&self, head: &mut Parts, key: Option<&KnownKey<'_>>) {
-        self.replace_key_unless(head, key, |_| false);
-    }
-
-    /// The same for a question about a request, which keeps the key in the fields that `is_sent`
-    /// selects. In the query it is removed in any case.
-    pub fn replace_key_unless(
+    /// these fields for `key`. The key stays in the fields that `is_kept` selects: they are for an
+    /// authorizer, or from one. In the query it is removed in any case. Without [`KeySettings`],
+    /// nothing changes.
+    pub fn replace_key(
         &self,
         head: &mut Parts,
         key: Option<&KnownKey<'_>>,
-        is_sent: impl Fn(&HeaderName) -> bool,
+        is_kept: impl Fn(&HeaderName) -> bool,
     ) {
         let Some(keys) = &self.settings.keys else { return };
         if !keys.forward {
-            self.remove_key(head, keys, key.is_some(), is_sent);
+            self.remove_key(head, keys, key.is_some(), is_kept);
         }
         for (part, name) in &keys.identity_headers {
             let value = key.and_then(|key| key.identity(*part));
@@ -49,18 +45,18 @@ impl Clients {
         head: &mut Parts,
         keys: &KeySettings,
         is_known: bool,
-        is_sent: impl Fn(&HeaderName) -> bool,
+        is_kept: impl Fn(&HeaderName) -> bool,
     ) {
         let settings = &self.settings;
         let source = &settings.api_key;
-        let removed = source.headers.iter().filter(|name| !is_sent(name));
+        let removed = source.headers.iter().filter(|name| !is_kept(name));
         removed.for_each(|name| drop(head.headers.remove(name)));
         let is_key = |token: &[u8]| {
             let is_foreign = keys.foreign && is_known && !settings.reads_tokens();
             keys.form.begins(token) || is_foreign
         };
         if source.bearer
-            && !is_sent(&AUTHORIZATION)
+            && !is_kept(&AUTHORIZATION)
             && fields::bearer(Fields::of(&head.headers)).is_ok_and(is_key)
         {
             head.headers.remove(AUTHORIZATION);
@@ -68,7 +64,7 @@ impl Clients {
         if let Some(name) = &source.query {
             remove_parameter(&mut head.uri, name);
         }
-        if let Some(name) = source.cookie.as_ref().filter(|_| !is_sent(&COOKIE)) {
+        if let Some(name) = source.cookie.as_ref().filter(|_| !is_kept(&COOKIE)) {
             remove_cookie(&mut head.headers, name);
         }
     }

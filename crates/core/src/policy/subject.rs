@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 
 use super::cidr::CidrSet;
 use super::client_ip::{AddressOrigin, Unbelieved, client_ip, unbelieved};
@@ -83,12 +83,18 @@ impl Clients {
         self.trusted.contains(peer.to_canonical())
     }
 
-    /// Removes the fields in which only trusted proxies may name a client.
-    pub fn strip_claims(&self, headers: &mut HeaderMap) {
-        if let ForwardedHeader::Single(name) = &self.settings.forwarded_header {
-            headers.remove(name);
-        }
-        if let Some(UserSource::Header(name)) = &self.settings.user {
+    /// Removes the fields in which only trusted proxies may name a client, but not those that
+    /// `is_kept` selects.
+    pub fn strip_claims(&self, headers: &mut HeaderMap, is_kept: impl Fn(&HeaderName) -> bool) {
+        let client = match &self.settings.forwarded_header {
+            ForwardedHeader::Single(name) => Some(name),
+            _ => None,
+        };
+        let user = match &self.settings.user {
+            Some(UserSource::Header(name)) => Some(name),
+            _ => None,
+        };
+        for name in client.into_iter().chain(user).filter(|name| !is_kept(name)) {
             headers.remove(name);
         }
     }
