@@ -35,6 +35,11 @@ impl Balancer {
         Self { method, candidates, sums, credits }
     }
 
+    /// Whether the endpoint is chosen at all.
+    pub fn serves(&self, index: usize) -> bool {
+        self.candidates[index].weight > 0
+    }
+
     /// The same balancer without the endpoints that a request has tried, for its next
     /// attempt. It has no credits, so that round robin becomes a random choice.
     pub fn without(&self, is_tried: impl Fn(usize) -> bool) -> Self {

@@ -117,9 +117,11 @@ impl Upstream {
         Ok(InFlight::new(Rc::clone(&endpoints[chosen]), permit))
     }
 
-    /// Whether all endpoints have been tried.
+    /// Whether all endpoints have been tried that get requests.
     pub fn is_exhausted(&self, tried: &Tried) -> bool {
-        self.endpoints.borrow().endpoints.iter().all(|endpoint| is_among(endpoint, tried))
+        let EndpointSet { endpoints, balancer, .. } = &*self.endpoints.borrow();
+        let mut untried = (0..endpoints.len()).filter(|it| !is_among(&endpoints[*it], tried));
+        !untried.any(|index| balancer.serves(index))
     }
 
     /// The bound of the connections, if there is one.

@@ -85,7 +85,7 @@ struct Slots {
 }
 
 impl Slots {
-    const UNUSED: Self = Self { open: 0, is_promised: false, is_in_service: true };
+    const UNUSED: Self = Self { open: 0, is_promised: false, is_in_service: false };
 }
 
 /// What the limit shows of itself.

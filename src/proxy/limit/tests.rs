@@ -129,6 +129,13 @@ fn an_endpoint_out_of_service_gets_no_requests_from_the_queue() {
     limit.set_endpoints(0, [(7, true)].into_iter());
     drop(last);
     assert!(!limit.state.lock().endpoints.contains_key(&8));
+    // Each worker says it once, and one that stays out of service may have no connection.
+    for _ in 0..3 {
+        limit.set_endpoints(0, [(7, false), (8, true)].into_iter());
+        let _at_8 = limit.try_permit(8).expect("it is free");
+        let mut waiter = enter(&limit, 1, Wanted::default()).unwrap();
+        assert!(permit_of(&mut waiter).is_none());
+    }
 }
 
 #[test]

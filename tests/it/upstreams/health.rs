@@ -1,7 +1,7 @@
 //! Endpoints that fail and recover, as noticed by checks and by requests.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::{gateway, gateway_with};
 use crate::support::{Backend, Gateway, Origin, Reserved, Speaks, eventually};
@@ -49,6 +49,30 @@ fn an_endpoint_whose_checks_fail_gets_nothing_until_they_succeed() {
         requests(&ill) > before
     });
     assert_eq!(gateway.log().matches("an endpoint is").count(), 2, "each is told once");
+}
+
+/// A request that may be repeated goes to the only endpoint in service again, at once.
+#[test]
+fn an_endpoint_out_of_service_gets_no_repeated_request() {
+    let (ill, is_well) = switched();
+    let count = AtomicUsize::new(0);
+    let well = Origin::answering(move |request| {
+        let is_asked = !request.line().contains("/healthz");
+        let fails = is_asked && count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2);
+        let status = if fails { "503 Busy" } else { "200 OK" };
+        format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n")
+    });
+    let endpoints = [ill.address(), well.address()].map(|address| format!("http://{address}"));
+    for bounds in ["", "max_connections: 10, queue: { length: 9, timeout: 60s }, "] {
+        is_well.store(true, Ordering::SeqCst);
+        let upstream = format!("{bounds}{QUICK}");
+        let gateway = gateway_with(&endpoints, &upstream, "retries: { on: [503] }", TWO_WORKERS);
+        is_well.store(false, Ordering::SeqCst);
+        eventually("it is down", || gateway.log().contains("an endpoint is down"));
+        let before = requests(&ill);
+        ask(&gateway, 10);
+        assert_eq!(requests(&ill), before, "{bounds}");
+    }
 }
 
 #[test]
