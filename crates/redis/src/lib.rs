@@ -79,6 +79,7 @@ mod test_write;
 #[cfg(test)]
 mod testing;
 mod throttle;
+mod tls;
 mod transport;
 mod url;
 mod wire;
@@ -95,8 +96,8 @@ pub use overrides::{OverrideError, Overrides};
 pub use probe::{ClockOffset, Eviction, ProbeScope, ServerKind, ServerReport, SmallSetting, probe};
 pub use server::{Call, Destination, Servers};
 pub use settings::{
-    Address, Credentials, Identity, Password, ReadFrom, RedisSettings, SettingFault, TlsSettings,
-    Topology,
+    Address, Credentials, Password, ReadFrom, RedisSettings, SettingFault, Topology,
 };
 pub use store::{NodeState, RedisStore};
+pub use tls::{Identity, TlsParts, TlsSettings};
 pub use url::{UrlError, percent_decoded};

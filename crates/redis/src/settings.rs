@@ -5,15 +5,14 @@ use std::fmt;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tollgate_core::consistency::StoreMode;
 use tollgate_core::digest::Secret;
 use tollgate_core::time::Span;
 
 use crate::shared::leased::LeaseLength;
+use crate::tls::TlsSettings;
 
 /// How to connect to Redis, and how to keep counters there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,34 +175,6 @@ impl fmt::Display for Address {
     }
 }
 
-/// The TLS settings of connections.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlsSettings {
-    /// The trusted authorities. None: those that the system trusts.
-    pub ca: Option<Vec<CertificateDer<'static>>>,
-    /// The client certificate, for servers that request one.
-    pub identity: Option<Identity>,
-    /// The name that the certificates of the servers must be for. None: the host of each server,
-    /// and in a cluster also the host of the URL, if another node is known by its address only.
-    pub server_name: Option<ServerName<'static>>,
-}
-
-/// A certificate and its key.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Identity {
-    /// The chain of certificates, with the client's certificate first.
-    pub chain: Vec<CertificateDer<'static>>,
-    /// The private key.
-    pub key: Arc<PrivateKeyDer<'static>>,
-}
-
-/// Never prints the private key.
-impl fmt::Debug for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Identity(..)")
-    }
-}
-
 /// How a connection authenticates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
@@ -245,7 +216,12 @@ impl fmt::Debug for Password {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use rustls::pki_types::PrivateKeyDer;
+
     use super::*;
+    use crate::tls::{Identity, TlsParts};
 
     #[test]
     fn passwords_keys_and_secrets_are_not_printed() {
@@ -254,7 +230,8 @@ mod tests {
         settings.secret = Some(Secret::from_bytes(*b"0123456789abcdef"));
         let key = Arc::new(PrivateKeyDer::Pkcs8(b"k".to_vec().into()));
         let identity = Identity { chain: Vec::new(), key };
-        settings.tls = Some(TlsSettings { identity: Some(identity), ..TlsSettings::default() });
+        let parts = TlsParts { identity: Some(identity), ..TlsParts::default() };
+        settings.tls = Some(TlsSettings::new(parts));
         let printed = format!("{settings:?}");
         for shown in ["Password(..)", "Identity(..)", "Secret(..)"] {
             assert!(printed.contains(shown), "{printed}");

@@ -1,18 +1,17 @@
 //! The byte stream to a server: TCP or a Unix socket, with or without TLS.
 
 use std::io;
-use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
-use rustls::{CertificateError, ClientConfig, Error};
+use rustls::{CertificateError, Error};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tollgate_core::store::OutageCause;
-use tollgate_core::tls::{self, ClientIdentity, Trust};
 
 use super::failure::StoreError;
-use super::settings::{Address, Identity, TlsSettings};
+use super::settings::Address;
+use super::tls::TlsSettings;
 
 /// The stream of a connection.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -33,7 +32,8 @@ pub(super) async fn connect(
     match (stream, address, tls) {
         (Opened::Tcp(stream), Address::Tcp { host, .. }, Some(tls)) => {
             let mut encrypted = encrypt(stream, host, tls).await;
-            if let (Err(error), Some(name), None) = (&encrypted, other_name, &tls.server_name)
+            if let (Err(error), Some(name), None) =
+                (&encrypted, other_name, &tls.parts().server_name)
                 && is_of_another_name(error)
                 && let Opened::Tcp(stream) = open(address).await.map_err(unreachable)?
             {
@@ -74,34 +74,14 @@ async fn open(address: &Address) -> io::Result<Opened> {
 }
 
 async fn encrypt(stream: TcpStream, host: &str, tls: &TlsSettings) -> io::Result<Box<dyn Stream>> {
-    let name = match &tls.server_name {
+    let name = match &tls.parts().server_name {
         Some(name) => name.clone(),
         None => ServerName::try_from(host.to_owned()).map_err(io::Error::other)?,
     };
-    let connector = TlsConnector::from(Arc::new(client_config(tls)?));
+    let connector = TlsConnector::from(tls.client_config().map_err(io::Error::other)?);
     Ok(Box::new(connector.connect(name, stream).await?))
 }
 
 fn failed(cause: OutageCause, error: &io::Error) -> StoreError {
     StoreError::NotConnected(cause, error.to_string())
-}
-
-impl Identity {
-    /// Checks that certificate and key can be used together.
-    ///
-    /// # Errors
-    /// If they cannot.
-    pub fn check(&self) -> Result<(), Error> {
-        tls::check_identity(self.shown())
-    }
-
-    fn shown(&self) -> ClientIdentity<'_> {
-        ClientIdentity { chain: &self.chain, key: &self.key }
-    }
-}
-
-fn client_config(settings: &TlsSettings) -> io::Result<ClientConfig> {
-    let trust = Trust::authorities(settings.ca.as_deref());
-    let identity = settings.identity.as_ref().map(Identity::shown);
-    tls::client_config(trust, identity).map_err(io::Error::other)
 }

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use percent_encoding::percent_decode_str;
 
-use super::settings::{Address, Credentials, Password, RedisSettings, TlsSettings, Topology};
+use super::settings::{Address, Credentials, Password, RedisSettings, Topology};
+use super::tls::TlsSettings;
 
 /// A URL that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]

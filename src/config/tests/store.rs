@@ -98,9 +98,9 @@ fn files_of_certificates_are_read_beside_the_configuration() {
     let name = directory.path().join("gateway.yaml");
     let parse = |text: &str| Config::parse(text, &name.to_string_lossy(), &|_| None);
     let tls = parse(&text).unwrap().config.store.redis.unwrap().tls.unwrap();
-    let identity = tls.identity.unwrap();
+    let identity = tls.parts().identity.clone().unwrap();
     let der = vec![made.cert.der().clone()];
-    assert_eq!((tls.ca, identity.chain), (Some(der.clone()), der));
+    assert_eq!((tls.parts().ca.clone(), identity.chain), (Some(der.clone()), der));
     assert_eq!(identity.key.secret_der(), made.signing_key.serialize_der());
     let report = parse(&text.replace("ca: cert.pem", "ca: key.pem")).unwrap_err().to_string();
     let lack = "the file \"key.pem\" cannot be used: there is no certificate in it, but a";

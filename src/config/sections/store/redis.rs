@@ -11,7 +11,8 @@ use tollgate_core::digest::Secret;
 use tollgate_core::time::Span;
 use tollgate_redis::shared::leased::LeaseLength;
 use tollgate_redis::{
-    Credentials, Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology, UrlError,
+    Credentials, Identity, Password, ReadFrom, RedisSettings, TlsParts, TlsSettings, Topology,
+    UrlError,
 };
 
 use crate::config::field::{Field, List, Spanned};
@@ -342,7 +343,7 @@ impl RawRedisTls {
             cx.unusable(path, &why, "name the key of \"cert\"");
         }
         let server_name = server_name.value().map(|name| name.0.clone());
-        TlsSettings { ca, identity, server_name }
+        TlsSettings::new(TlsParts { ca, identity, server_name })
     }
 }
 
