@@ -199,6 +199,9 @@ impl Upload {
         };
         self.idle.reset();
         self.progress.mark(false);
+        if frame.is_none() && self.incoming.is_cut_off() {
+            return Poll::Ready(Some(Err(Failure::BodyBroken)));
+        }
         Poll::Ready(frame.map(|frame| {
             let frame = frame.map_err(|error| fault_of(&error))?;
             let bytes = frame.data_ref().map_or(0, Bytes::len);

@@ -26,19 +26,28 @@ pub struct ClientBody {
     incoming: Option<Incoming>,
     /// HTTP/1: the state of the connection, and the number of the request.
     request: Option<(Rc<Exchange>, u64)>,
+    /// Whether the last frame is missing.
+    is_cut_off: bool,
 }
 
 impl ClientBody {
     /// The body of the HTTP/1 request that has just begun.
     pub fn of_http1(incoming: Incoming, exchange: &Rc<Exchange>) -> Self {
         let request = Some((Rc::clone(exchange), exchange.request()));
-        Self { held: None, incoming: Some(incoming), request }
+        Self { held: None, incoming: Some(incoming), request, is_cut_off: false }
     }
 
     /// The body of an HTTP/2 request. It has its own stream, so an unread rest blocks no
     /// other request.
     pub fn of_http2(incoming: Incoming) -> Self {
-        Self { held: None, incoming: Some(incoming), request: None }
+        Self { held: None, incoming: Some(incoming), request: None, is_cut_off: false }
+    }
+
+    /// Whether the body was read to an end that the client has not sent. A client of HTTP/2 may
+    /// reset its stream without an error (RFC 9113, section 7), which the library takes for the
+    /// end.
+    pub const fn is_cut_off(&self) -> bool {
+        self.is_cut_off
     }
 
     /// The same body, of which this beginning was read.
@@ -64,7 +73,7 @@ impl Body for ClientBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let Self { held, incoming, request } = &mut *self;
+        let Self { held, incoming, request, is_cut_off } = &mut *self;
         if let Some(beginning) = held {
             if let Some(frame) = beginning.next() {
                 return Poll::Ready(Some(Ok(frame)));
@@ -77,7 +86,9 @@ impl Body for ClientBody {
         if let Some((exchange, request)) = request {
             exchange.reads_body(*request);
         }
-        let polled = Pin::new(body).poll_frame(cx);
+        let polled = Pin::new(&mut *body).poll_frame(cx);
+        let is_http2 = request.is_none();
+        *is_cut_off = is_http2 && matches!(polled, Poll::Ready(None)) && !body.is_end_stream();
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
             *incoming = None;
         }

@@ -1,11 +1,14 @@
 //! Misplaced frames, and heads that are too large.
 
+use std::io::Read as _;
+use std::net::TcpListener;
+
 use super::super::backend::Backend;
-use super::{GET, GIVEN_UP, assert_cases, post, with};
+use super::{GET, GIVEN_UP, assert_cases, open, post, with};
 use crate::support::Gateway;
 use crate::support::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, FRAME_SIZE_ERROR, Frames,
-    HEADERS, Outcome, block, frame, head,
+    HEADERS, NO_ERROR, Outcome, block, frame, head, reset,
 };
 
 #[test]
@@ -44,6 +47,27 @@ fn misplaced_frames_end_the_connection() {
     ]);
     let late = [post(&[], "hi"), frame(DATA, END_STREAM, 1, b"more")].concat();
     assert_cases(&[("DATA behind the end", late, GIVEN_UP, &[])]);
+}
+
+/// It does not say that its body is complete (RFC 9113, section 8.1), and without a length it
+/// would seem to be.
+#[test]
+fn a_body_whose_stream_is_reset_without_an_error_is_incomplete() {
+    let backend = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let gateway = Gateway::on_one_worker(backend.local_addr().expect("an address"), "");
+    let mut client = Frames::connect(gateway.address());
+    client.send(&[open(&[]), frame(DATA, 0, 1, b"abc")].concat());
+    let (mut stream, _) = backend.accept().expect("the gateway connects");
+    let mut received = Vec::new();
+    let mut piece = [0; 1000];
+    while let Ok(count @ 1..) = stream.read(&mut piece) {
+        received.extend_from_slice(&piece[..count]);
+        assert!(!received.ends_with(b"0\r\n\r\n"), "{}", received.escape_ascii());
+        if received.ends_with(b"abc\r\n") {
+            client.send(&reset(1, NO_ERROR));
+        }
+    }
+    assert!(received.ends_with(b"abc\r\n"), "{}", received.escape_ascii());
 }
 
 #[test]
