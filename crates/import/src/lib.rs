@@ -25,6 +25,7 @@ mod ingress;
 mod job;
 mod kind;
 mod kong;
+mod network;
 mod nginx;
 mod node;
 mod notes;

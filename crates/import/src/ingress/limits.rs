@@ -2,7 +2,8 @@
 
 use super::settings::{Settings, list};
 use crate::files::Place;
-use crate::nginx::keys::{Maps, network};
+use crate::network::network;
+use crate::nginx::keys::Maps;
 use crate::nginx::values::Rate;
 use crate::node::Node;
 use crate::notes::Notes;

@@ -85,7 +85,7 @@ impl Settings {
             "proxy-connect-timeout" => (&mut self.connect_timeout, seconds),
             "whitelist-source-range" | "denylist-source-range" | "block-cidrs" => {
                 let networks = list(text);
-                let are_good = networks.iter().all(|it| crate::nginx::keys::network(it).is_some());
+                let are_good = networks.iter().all(|it| crate::network::network(it).is_some());
                 if are_good && !networks.is_empty() {
                     let is_allowed = name == "whitelist-source-range";
                     let target = if is_allowed { &mut self.allowed } else { &mut self.denied };

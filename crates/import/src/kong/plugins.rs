@@ -1,7 +1,7 @@
 //! Plugins that become fields of a route.
 
 use super::entities::Plugin;
-use crate::nginx::keys::network;
+use crate::network::network;
 use crate::node::Node;
 use crate::notes::Notes;
 use crate::out::{Map, Value};

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::keys::network;
 use super::levels::Levels;
+use crate::network::network;
 use crate::notes::Notes;
 use crate::out::{Map, Value};
 use crate::plan::Plan;

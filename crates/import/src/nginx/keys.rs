@@ -1,15 +1,11 @@
 //! Keys of zones: variables, and maps from them to a key or to nothing.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 
+use super::exemptions::exemptions;
 use super::syntax::Directive;
-use super::values::{Piece, pieces};
+use super::values::{Piece, has_variables, pieces};
 use crate::out::{Map, Value};
-use crate::secret::is_secret;
-
-/// The methods that a map to methods leaves out by name.
-const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /// The key of a policy.
 #[derive(Clone, Debug, Default)]
@@ -38,10 +34,15 @@ impl Key {
 pub struct Maps<'a>(HashMap<&'a str, &'a Directive>);
 
 /// What a map gives: values by patterns, and the value for all others.
-struct Choice<'a> {
-    source: &'a str,
-    entries: Vec<(&'a str, &'a str)>,
-    other: &'a str,
+pub struct Choice<'a> {
+    /// The variable that it reads.
+    pub source: &'a str,
+    /// Whether the source is read as an address, and patterns as networks.
+    pub is_geo: bool,
+    /// Patterns with their values.
+    pub entries: Vec<(&'a str, &'a str)>,
+    /// The value for all others.
+    pub other: &'a str,
 }
 
 impl<'a> Maps<'a> {
@@ -129,9 +130,18 @@ impl<'a> Maps<'a> {
         let mut own = plain(map)?;
         let inner = own.source.strip_prefix('$').and_then(|name| self.0.get(name));
         let Some(inner) = inner else { return Ok(own) };
+        if own.is_geo {
+            return Err(format!("its geo reads {}, which is no address", own.source));
+        }
         let mut inner = self.choice(inner, depth + 1)?;
+        let mut values = inner.entries.iter().map(|(_, value)| *value).chain([inner.other]);
+        if values.any(has_variables) {
+            return Err("its map reads a map that gives variables".to_owned());
+        }
         let own_of = |value: &str| {
-            own.entries.iter().find(|(pattern, _)| *pattern == value).map_or(own.other, |it| it.1)
+            let mut entries = own.entries.iter();
+            let found = entries.find(|(pattern, _)| pattern.eq_ignore_ascii_case(value));
+            found.map_or(own.other, |it| it.1)
         };
         inner.entries.iter_mut().for_each(|(_, value)| *value = own_of(value));
         inner.other = own_of(inner.other);
@@ -147,7 +157,7 @@ fn plain(map: &Directive) -> Result<Choice<'_>, String> {
         (true, 1) => "$remote_addr",
         _ => map.arg(0),
     };
-    let mut choice = Choice { source, entries: Vec::new(), other: "" };
+    let mut choice = Choice { source, is_geo, entries: Vec::new(), other: "" };
     for entry in map.inner() {
         match (&*entry.name, entry.args.len()) {
             ("default", 1) => choice.other = entry.arg(0),
@@ -163,96 +173,6 @@ fn plain(map: &Directive) -> Result<Choice<'_>, String> {
         }
     }
     Ok(choice)
-}
-
-/// The requests for which a map gives no key.
-fn exemptions(choice: &Choice<'_>, key: &mut Key) -> Result<(), String> {
-    let source = choice.source.strip_prefix('$').unwrap_or_default();
-    let is_empty = |value: &str| value.is_empty();
-    let (exempt, counted): (Vec<_>, Vec<_>) =
-        choice.entries.iter().copied().partition(|(_, value)| is_empty(value));
-    let exempt: Vec<&str> = exempt.into_iter().map(|(pattern, _)| pattern).collect();
-    if source == "request_method" {
-        let is_exempt = |method: &&str| match choice.other {
-            "" => !counted.iter().any(|(pattern, _)| pattern.eq_ignore_ascii_case(method)),
-            _ => exempt.iter().any(|pattern| pattern.eq_ignore_ascii_case(method)),
-        };
-        let methods: Vec<&str> = METHODS.iter().copied().filter(is_exempt).collect();
-        if choice.other.is_empty() {
-            let what = "nginx does not count other methods; here methods with other names count";
-            key.difference = Some(what.to_owned());
-        }
-        if !methods.is_empty() {
-            key.exempt.put("methods", methods);
-        }
-        return Ok(());
-    }
-    if choice.other.is_empty() {
-        return Err("its map counts some values only: write a route or a class for them".to_owned());
-    }
-    if exempt.is_empty() {
-        return Ok(());
-    }
-    if matches!(source, "remote_addr" | "binary_remote_addr") {
-        let counted: Vec<&str> = counted.iter().map(|(pattern, _)| *pattern).collect();
-        key.exempt.put("ips", networks(&exempt, &counted)?);
-        return Ok(());
-    }
-    let Some(field) = source.strip_prefix("http_") else {
-        return Err(format!("it has exemptions by ${source}"));
-    };
-    let [value] = exempt[..] else {
-        return Err(format!("it has exemptions by several values of ${source}"));
-    };
-    let field = field.replace('_', "-");
-    if is_secret(&field) || value.len() >= 16 {
-        key.secret = Some(field.clone());
-    }
-    if value.contains('$') {
-        return Err(format!("it has exemptions by variables in ${source}"));
-    }
-    key.exempt.put("headers", Map::default().with(&field, value));
-    Ok(())
-}
-
-fn networks<'a>(exempt: &[&'a str], counted: &[&str]) -> Result<Vec<&'a str>, String> {
-    let parse = |text: &str| network(text).ok_or_else(|| format!("{text} is no network"));
-    for text in exempt {
-        let wide = parse(text)?;
-        for inner in counted {
-            if contains(wide, parse(inner)?) {
-                return Err(format!("{inner} is counted, and is a part of {text}, which is not"));
-            }
-        }
-    }
-    Ok(exempt.to_vec())
-}
-
-/// An address with the length of its prefix.
-pub fn network(text: &str) -> Option<(IpAddr, u8)> {
-    let (address, prefix) = match text.split_once('/') {
-        Some((address, prefix)) => (address, Some(prefix.parse().ok()?)),
-        None => (text, None),
-    };
-    let address: IpAddr = address.parse().ok()?;
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    let prefix = prefix.unwrap_or(most);
-    (prefix <= most).then_some((address, prefix))
-}
-
-/// The first bits of an address.
-pub fn leading(address: IpAddr, length: u8) -> u128 {
-    let bits = match address {
-        IpAddr::V4(it) => u128::from(it.to_bits()) << 96,
-        IpAddr::V6(it) => it.to_bits(),
-    };
-    bits.checked_shr(128 - u32::from(length)).unwrap_or(0)
-}
-
-fn contains(wide: (IpAddr, u8), inner: (IpAddr, u8)) -> bool {
-    wide.0.is_ipv4() == inner.0.is_ipv4()
-        && wide.1 <= inner.1
-        && leading(wide.0, wide.1) == leading(inner.0, wide.1)
 }
 
 /// The pieces of a text, with the name of the server as a text.

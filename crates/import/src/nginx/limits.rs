@@ -11,6 +11,7 @@ use crate::notes::Notes;
 use crate::out::Map;
 use crate::plan::Plan;
 use crate::quantity::{decimal, period};
+use crate::report::Loss;
 
 /// The longest delay of the gateway.
 const MAX_DELAY_MS: u64 = 300_000;
@@ -161,15 +162,16 @@ impl<'a> Limits<'a> {
         let key = match self.maps.key(directive.arg(0), server.as_deref()) {
             Ok(key) => key,
             Err(why) => {
+                for map in self.maps_of(directive) {
+                    let what = format!("see zone {zone}, which is not taken");
+                    notes.not_taken(&map.name, map.place, Loss::Harmless, what);
+                }
                 notes.lost(name, directive.place, format!("zone {zone}: {why}"));
                 return Err(Made::Lost);
             }
         };
-        for piece in pieces(directive.arg(0)) {
-            let Piece::Variable(variable) = piece else { continue };
-            for map in self.maps.directives(variable) {
-                notes.taken(&map.name, map.place, format!("the exemptions of zone {zone}"));
-            }
+        for map in self.maps_of(directive) {
+            notes.taken(&map.name, map.place, format!("the exemptions of zone {zone}"));
         }
         let Key { value, skips, mut exempt, secret, difference } = key;
         let Some(value) = value else {
@@ -198,6 +200,15 @@ impl<'a> Limits<'a> {
             fields.put("exempt", exempt);
         }
         Ok(fields)
+    }
+
+    /// The maps that the key of a zone is computed by.
+    fn maps_of(&self, zone: &Directive) -> Vec<&'a Directive> {
+        let of = |piece| match piece {
+            Piece::Variable(variable) => self.maps.directives(variable),
+            Piece::Text(_) => Vec::new(),
+        };
+        pieces(zone.arg(0)).into_iter().flat_map(of).collect()
     }
 
     fn rate(&self, limit: &Directive, zone: &str) -> Result<Shape, String> {

@@ -4,6 +4,7 @@
 
 mod access;
 mod actions;
+mod exemptions;
 mod fields;
 mod includes;
 pub mod keys;

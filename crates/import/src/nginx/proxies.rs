@@ -6,11 +6,11 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use super::keys::{leading, network};
 use super::levels::Levels;
 use super::servers::Server;
 use super::syntax::Directive;
 use crate::files::Place;
+use crate::network::{leading, network};
 use crate::notes::Notes;
 use crate::out::Map;
 use crate::plan::Plan;

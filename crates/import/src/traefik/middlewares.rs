@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::limits::{duration, in_flight, rate};
 use super::table::MIDDLEWARES;
-use crate::nginx::keys::network;
+use crate::network::network;
 use crate::node::Node;
 use crate::notes::Notes;
 use crate::out::{Map, Value};
