@@ -29,7 +29,7 @@ use services::Services;
 struct Outcome<'a> {
     name: &'a str,
     router: &'a Node,
-    priority: u64,
+    priority: i64,
     routes: Result<Vec<Map>, String>,
 }
 
@@ -76,8 +76,10 @@ pub fn read(files: &Files, _job: &Job, notes: &mut Notes) -> Result<Plan, Unread
     let mut outcomes = Vec::new();
     for (name, router) in &routers {
         survey_fields(table::ROUTER, router, notes);
-        let routes = context.router(name, router, &mut plan, notes);
-        outcomes.push(Outcome { name, router, priority: priority(router), routes });
+        let priority = priority(router);
+        let order = *priority.as_ref().unwrap_or(&0);
+        let routes = priority.and_then(|_| context.router(name, router, &mut plan, notes));
+        outcomes.push(Outcome { name, router, priority: order, routes });
     }
     let used = context.used;
     write(outcomes, &routers, &entry_points, &mut plan, notes);
@@ -96,10 +98,19 @@ pub fn read(files: &Files, _job: &Job, notes: &mut Notes) -> Result<Plan, Unread
     Ok(plan)
 }
 
-/// Of two routers the one with the longer rule comes first, unless they say it.
-fn priority(router: &Node) -> u64 {
-    let length = u64::try_from(router.str("rule").chars().count()).unwrap_or(u64::MAX);
-    router.number("priority").filter(|it| *it > 0).unwrap_or(length)
+/// Of two routers the one with the longer rule comes first, unless they say it. A negative priority is
+/// behind all lengths, and 0 is none.
+fn priority(router: &Node) -> Result<i64, String> {
+    let length = i64::try_from(router.str("rule").len()).unwrap_or(i64::MAX);
+    let own = router.get("priority");
+    if own.is_null() {
+        return Ok(length);
+    }
+    match own.text().and_then(|it| it.parse().ok()) {
+        Some(0) => Ok(length),
+        Some(priority) => Ok(priority),
+        None => Err("its priority is no number".to_owned()),
+    }
 }
 
 /// The routes in the order in which Traefik looks at them, and what became of the routers.
