@@ -22,7 +22,7 @@ const IN_MEMORY: &str = "memory can be written to";
 
 /// An encoder, and what it has written.
 pub enum Encoder {
-    Gzip(GzEncoder<Vec<u8>>),
+    Gzip(Box<GzEncoder<Vec<u8>>>),
     Zstd(Box<ZstdEncoder<'static, Vec<u8>>>),
 }
 
@@ -30,7 +30,10 @@ impl Encoder {
     /// The encoder of a new body.
     pub fn new(encoding: Encoding) -> Self {
         match encoding {
-            Encoding::Gzip => Self::Gzip(GzEncoder::new(Vec::new(), Compression::new(GZIP_LEVEL))),
+            Encoding::Gzip => {
+                let level = Compression::new(GZIP_LEVEL);
+                Self::Gzip(Box::new(GzEncoder::new(Vec::new(), level)))
+            }
             Encoding::Zstd => {
                 let mut encoder =
                     ZstdEncoder::new(Vec::new(), ZSTD_LEVEL).expect("the level is known");
