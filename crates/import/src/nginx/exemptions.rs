@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::keys::{Choice, Key};
+use super::key::{Choice, Key};
 use crate::network::{contains, network};
 use crate::out::Map;
 use crate::secret::is_secret;

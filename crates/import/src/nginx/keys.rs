@@ -3,47 +3,14 @@
 use std::collections::HashMap;
 
 use super::exemptions::exemptions;
+use super::key::{Choice, Key};
 use super::syntax::Directive;
 use super::values::{Piece, has_variables, pieces};
 use crate::out::{Map, Value};
 
-/// The key of a policy.
-#[derive(Clone, Debug, Default)]
-pub struct Key {
-    /// The key itself. None if it is always empty, so that no request is counted.
-    pub value: Option<Value>,
-    /// Whether a request without it is not counted.
-    pub skips: bool,
-    /// Requests that are not counted.
-    pub exempt: Map,
-    /// A field of `exempt` whose value may be a secret: its name and the value.
-    pub secret: Option<String>,
-    /// How it differs.
-    pub difference: Option<String>,
-}
-
-impl Key {
-    /// One counter for all requests.
-    fn global() -> Self {
-        Self { value: Some("global".into()), ..Self::default() }
-    }
-}
-
 /// The maps of a configuration by the names of their variables.
 #[derive(Debug, Default)]
 pub struct Maps<'a>(HashMap<&'a str, &'a Directive>);
-
-/// What a map gives: values by patterns, and the value for all others.
-pub struct Choice<'a> {
-    /// The variable that it reads.
-    pub source: &'a str,
-    /// Whether the source is read as an address, and patterns as networks.
-    pub is_geo: bool,
-    /// Patterns with their values.
-    pub entries: Vec<(&'a str, &'a str)>,
-    /// The value for all others.
-    pub other: &'a str,
-}
 
 impl<'a> Maps<'a> {
     /// The maps among these directives.

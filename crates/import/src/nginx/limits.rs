@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::keys::{Key, Maps};
+use super::key::Key;
+use super::keys::Maps;
 use super::levels::Levels;
 use super::syntax::Directive;
 use super::values::{Piece, Rate, pieces};

@@ -7,6 +7,7 @@ mod actions;
 mod exemptions;
 mod fields;
 mod includes;
+pub mod key;
 pub mod keys;
 mod levels;
 mod limits;
