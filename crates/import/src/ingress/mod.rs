@@ -11,7 +11,7 @@ mod routes;
 mod settings;
 mod table;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::files::{Files, Unreadable};
 use crate::job::Job;
@@ -35,7 +35,9 @@ pub fn read(files: &Files, job: &Job, notes: &mut Notes) -> Result<Plan, Unreada
     let objects = objects(files, notes)?;
     let mut plan = Plan::default();
     let settings = Settings::read(&objects.settings, &mut plan, notes);
-    let patterns = hosts_with_patterns(&objects);
+    let aliases = aliases(&objects);
+    let patterns = hosts_with_patterns(&objects, &aliases);
+    let mut earlier: BTreeSet<String> = BTreeSet::new();
     let mut drafts: Vec<Draft> = Vec::new();
     for ingress in &objects.ingresses {
         let annotations = annotations(ingress, notes);
@@ -52,13 +54,16 @@ pub fn read(files: &Files, job: &Job, notes: &mut Notes) -> Result<Plan, Unreada
             objects: &objects,
             settings: &settings,
             patterns: &patterns,
+            aliases: &aliases,
+            earlier: &earlier,
             nodes: job.nodes,
             plan: &mut plan,
             notes,
         };
         drafts.extend(reader.drafts());
+        earlier.extend(hosts(ingress).map(str::to_owned));
     }
-    write(drafts, &mut plan);
+    write(drafts, &mut plan, notes);
     Ok(plan)
 }
 
@@ -92,21 +97,51 @@ fn is_of_another_controller(ingress: &Node, notes: &mut Notes) -> bool {
     }
 }
 
-/// The hosts whose paths are all regular expressions, because an Ingress of theirs says so.
-fn hosts_with_patterns(objects: &Objects) -> BTreeSet<String> {
-    let mut hosts = BTreeSet::new();
+/// An annotation of the controller, or an empty text.
+fn annotation<'a>(ingress: &'a Node, name: &str) -> &'a str {
+    let annotations = ingress.at(&["metadata", "annotations"]);
+    annotations.get(&format!("{PREFIX}{name}")).text().unwrap_or_default()
+}
+
+/// The hosts of the rules of an Ingress.
+fn hosts(ingress: &Node) -> impl Iterator<Item = &str> {
+    let rules = ingress.at(&["spec", "rules"]).items();
+    rules.iter().map(|rule| rule.str("host"))
+}
+
+/// The other names of hosts. They have all paths of their host, whichever Ingress has these. A name
+/// belongs to one host, and a host of a rule is no other name.
+fn aliases(objects: &Objects) -> BTreeMap<String, Vec<String>> {
+    let mut known: BTreeSet<String> =
+        objects.ingresses.iter().flat_map(hosts).map(str::to_owned).collect();
+    let mut aliases: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for ingress in &objects.ingresses {
-        let annotations = ingress.at(&["metadata", "annotations"]);
-        let has =
-            |name: &str| annotations.get(&format!("{PREFIX}{name}")).text().map(str::to_owned);
-        let is_pattern =
-            has("use-regex").is_some_and(|it| it == "true") || has("rewrite-target").is_some();
-        if is_pattern {
-            let rules = ingress.at(&["spec", "rules"]).items();
-            hosts.extend(rules.iter().map(|rule| rule.str("host").to_owned()));
+        let Some(host) = hosts(ingress).find(|host| !host.is_empty()) else { continue };
+        for alias in settings::list(annotation(ingress, "server-alias")) {
+            if known.insert(alias.clone()) {
+                aliases.entry(host.to_owned()).or_default().push(alias);
+            }
         }
     }
-    hosts
+    aliases
+}
+
+/// The hosts whose paths are all regular expressions, because an Ingress of theirs says so.
+fn hosts_with_patterns(
+    objects: &Objects,
+    aliases: &BTreeMap<String, Vec<String>>,
+) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for ingress in &objects.ingresses {
+        let has_target = !annotation(ingress, "rewrite-target").is_empty();
+        if has_target || annotation(ingress, "use-regex") == "true" {
+            for host in hosts(ingress) {
+                found.insert(host.to_owned());
+                found.extend(aliases.get(host).into_iter().flatten().cloned());
+            }
+        }
+    }
+    found
 }
 
 #[cfg(test)]

@@ -31,7 +31,14 @@ pub fn objects(files: &Files, notes: &mut Notes) -> Result<Objects, Unreadable> 
     if objects.ingresses.is_empty() {
         return Err(files.unreadable(Place::default(), "there is no Ingress in these files"));
     }
+    // The controller looks at the oldest first. Files without times stay in their order.
+    objects.ingresses.sort_by(|one, other| age(one).cmp(age(other)));
     Ok(objects)
+}
+
+/// When an object was made, which is a text that grows with the time.
+fn age(node: &Node) -> &str {
+    node.get("metadata").str("creationTimestamp")
 }
 
 impl Objects {

@@ -1,6 +1,6 @@
 //! The routes of an Ingress, and the order of all routes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::backends::Backends;
 use super::cors::cors;
@@ -22,6 +22,8 @@ pub struct Draft {
     host: Option<String>,
     path: String,
     is_exact: bool,
+    /// Whether it has what no path of its host has.
+    is_default: bool,
     place: Place,
     /// All fields but the path and the host.
     fields: Map,
@@ -41,6 +43,10 @@ pub struct Reader<'a> {
     pub settings: &'a Settings,
     /// Hosts whose paths are regular expressions.
     pub patterns: &'a BTreeSet<String>,
+    /// The other names of hosts.
+    pub aliases: &'a BTreeMap<String, Vec<String>>,
+    /// The hosts of older Ingresses.
+    pub earlier: &'a BTreeSet<String>,
     /// How many pods counted apart.
     pub nodes: Option<u32>,
     /// What is made.
@@ -72,13 +78,11 @@ impl Reader<'_> {
             Backends::new(self.namespace, self.objects, self.own, self.settings, self.notes);
         let ends = self.ends();
         let mut drafts = Vec::new();
+        if let Some((_, place)) = self.own.get("server-alias") {
+            self.notes.taken("server-alias", place, "more hosts");
+        }
         for rule in spec.get("rules").items() {
-            let host = rule.get("host").text().filter(|host| !host.is_empty());
-            let mut hosts = vec![host.map(str::to_owned)];
-            if let Some((text, place)) = self.own.get("server-alias") {
-                self.notes.taken("server-alias", place, "more hosts");
-                hosts.extend(super::settings::list(text).into_iter().map(Some));
-            }
+            let hosts = self.hosts(rule);
             for path in rule.at(&["http", "paths"]).items() {
                 for host in &hosts {
                     drafts.extend(self.path(path, host.as_deref(), &backends, &guards, &ends));
@@ -91,6 +95,14 @@ impl Reader<'_> {
         }
         drafts.extend(self.app_root(spec));
         drafts
+    }
+
+    /// The host of a rule with its other names. None is any host.
+    fn hosts(&self, rule: &Node) -> Vec<Option<String>> {
+        let host = rule.str("host");
+        let aliases = self.aliases.get(host).into_iter().flatten().cloned().map(Some);
+        let own = (!host.is_empty()).then(|| host.to_owned());
+        std::iter::once(own).chain(aliases).collect()
     }
 
     fn tls(&mut self, spec: &Node) {
@@ -184,6 +196,7 @@ impl Reader<'_> {
                     host: host.clone(),
                     path,
                     is_exact,
+                    is_default: false,
                     place,
                     fields: fields.clone(),
                 };
@@ -251,23 +264,57 @@ impl Reader<'_> {
         Ok(fields)
     }
 
+    /// The routes for what no path has: of any host without rules, and of the hosts of the rules that
+    /// no older Ingress has. nginx does not use it for a rule without a host.
     fn default(
         &mut self,
         backend: &Node,
         backends: &Backends<'_>,
         guards: &Map,
         ends: &Map,
-    ) -> Option<Draft> {
-        let made = plain("/", Matching::Segments).ok()?;
+    ) -> Vec<Draft> {
+        let rules = self.ingress.at(&["spec", "rules"]).items();
+        let is_first = |rule: &&Node| {
+            let host = rule.str("host");
+            !host.is_empty() && !self.earlier.contains(host)
+        };
+        let hosts: Vec<Option<String>> = match rules.is_empty() {
+            true => vec![None],
+            false => rules.iter().filter(is_first).flat_map(|rule| self.hosts(rule)).collect(),
+        };
+        let name = "defaultBackend";
+        if hosts.is_empty() {
+            let what = "nginx does not use it: its rules have no host, or an older Ingress has it";
+            self.notes.needless(name, backend.place, what);
+            return Vec::new();
+        }
+        let made = match plain("/", Matching::Segments) {
+            Ok(made) => made,
+            Err(why) => {
+                self.notes.lost(name, backend.place, why);
+                return Vec::new();
+            }
+        };
         match self.action(backend, backends, &made, guards, ends) {
             Ok(fields) => {
-                self.notes.taken("defaultBackend", backend.place, "path: /*");
-                let path = "/*".to_owned();
-                Some(Draft { host: None, path, is_exact: false, place: backend.place, fields })
+                let what = match rules.is_empty() {
+                    true => "path: /*",
+                    false => "path: /* of the hosts of its rules",
+                };
+                self.notes.taken(name, backend.place, what);
+                let draft = |host| Draft {
+                    host,
+                    path: "/*".to_owned(),
+                    is_exact: false,
+                    is_default: true,
+                    place: backend.place,
+                    fields: fields.clone(),
+                };
+                hosts.into_iter().map(draft).collect()
             }
             Err(why) => {
-                self.notes.lost("defaultBackend", backend.place, why);
-                None
+                self.notes.lost(name, backend.place, why);
+                Vec::new()
             }
         }
     }
@@ -282,11 +329,12 @@ impl Reader<'_> {
         self.notes.taken("app-root", place, format!("a redirect of / to {to}"));
         let redirect = Map::default().with("to", to).with("status", 302_u64);
         let fields = Map::default().with("redirect", redirect);
-        let hosts = spec.get("rules").items().iter().map(|rule| rule.get("host").text());
-        let draft = |host: Option<&str>| Draft {
-            host: host.map(str::to_owned),
+        let hosts = spec.get("rules").items().iter().flat_map(|rule| self.hosts(rule));
+        let draft = |host| Draft {
+            host,
             path: "/".to_owned(),
             is_exact: true,
+            is_default: false,
             place,
             fields: fields.clone(),
         };
@@ -294,9 +342,27 @@ impl Reader<'_> {
     }
 }
 
+/// Of routes with the same host and path the first one, which is that of the oldest Ingress. What no
+/// path has is behind all others.
+fn first_ones(mut drafts: Vec<Draft>, notes: &mut Notes) -> Vec<Draft> {
+    drafts.sort_by_key(|it| it.is_default);
+    let mut known: HashSet<(Option<String>, String, bool)> = HashSet::new();
+    drafts.retain(|it| {
+        let is_first = known.insert((it.host.clone(), it.path.clone(), it.is_exact));
+        if !is_first && !it.is_default {
+            let host = it.host.as_deref().unwrap_or("any host");
+            let what = format!("{} of {host}: an older Ingress has it", it.path);
+            notes.needless("path", it.place, what);
+        }
+        is_first
+    });
+    drafts
+}
+
 /// Puts the routes into the order in which nginx looks at them: hosts before hosts with `*`, exact
 /// paths before long prefixes.
-pub fn write(mut drafts: Vec<Draft>, plan: &mut Plan) {
+pub fn write(drafts: Vec<Draft>, plan: &mut Plan, notes: &mut Notes) {
+    let mut drafts = first_ones(drafts, notes);
     let rank = |host: &Option<String>| match host.as_deref() {
         Some(host) if host.starts_with("*.") => 1,
         Some(_) => 0,
@@ -316,7 +382,8 @@ pub fn write(mut drafts: Vec<Draft>, plan: &mut Plan) {
         let fields = Map::default().with("respond", Map::default().with("status", 404_u64));
         let path = "/*".to_owned();
         let place = Place::default();
-        drafts.push(Draft { host: Some(host), path, is_exact: false, place, fields });
+        let host = Some(host);
+        drafts.push(Draft { host, path, is_exact: false, is_default: true, place, fields });
     }
     drafts.sort_by(|one, other| {
         let key = |it: &Draft| {
