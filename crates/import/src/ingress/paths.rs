@@ -24,6 +24,10 @@ pub struct PathOf {
     pub add: Option<String>,
     /// Whether case matters.
     pub is_exact_case: bool,
+    /// The path without the slash at its end, which nginx redirects to it.
+    pub bare: Option<String>,
+    /// How it differs.
+    pub difference: Option<String>,
 }
 
 /// The paths of a host without regular expressions.
@@ -37,10 +41,11 @@ pub fn plain(text: &str, matching: Matching) -> Result<PathOf, String> {
     let paths = match matching {
         Matching::Exact => vec![path.clone()],
         Matching::Segments => vec![format!("{bare}/*")],
-        Matching::Beginning if path.ends_with('/') => vec![format!("{path}*")],
         Matching::Beginning => vec![format!("{path}*")],
     };
-    Ok(PathOf { paths, strip: None, add: None, is_exact_case: true })
+    let redirects = matching != Matching::Exact && path.ends_with('/') && !bare.is_empty();
+    let bare = redirects.then(|| bare.to_owned());
+    Ok(PathOf { paths, strip: None, add: None, is_exact_case: true, bare, difference: None })
 }
 
 /// The paths of a host with regular expressions: every path is one, and case does not matter.
@@ -72,11 +77,18 @@ pub fn pattern(text: &str, matching: Matching, target: Option<&str>) -> Result<P
     }
     let path = written(if base.is_empty() { "/" } else { base })?;
     let bare = path.trim_end_matches('/').to_owned();
-    let mut made =
-        PathOf { paths: vec![format!("{bare}/*")], strip: None, add: None, is_exact_case: false };
+    let mut made = PathOf {
+        paths: vec![format!("{bare}/*")],
+        strip: None,
+        add: None,
+        is_exact_case: false,
+        bare: None,
+        difference: beside(text, &bare, path.ends_with('/')),
+    };
     let Some(target) = target else {
         if group.is_none() && !path.ends_with('/') {
             made.paths = vec![format!("{path}*")];
+            made.difference = None;
         }
         return Ok(made);
     };
@@ -101,13 +113,29 @@ pub fn pattern(text: &str, matching: Matching, target: Option<&str>) -> Result<P
             let paths = vec![path.clone()];
             let strip = (!bare.is_empty()).then_some(bare);
             let add = (!target.is_empty()).then_some(target);
-            Ok(PathOf { paths, strip, add, is_exact_case: false })
+            let what =
+                format!("nginx takes all paths that begin with {path}, and each gets this path");
+            Ok(PathOf { paths, strip, add, difference: Some(what), ..made })
         }
         _ if target == path || target == bare => Ok(made),
         _ => Err(format!(
             "{text}: all of its paths become {target}: write rewrite, or a group as in (/|$)(.*)"
         )),
     }
+}
+
+/// How an expression differs from the whole segments that a route takes.
+fn beside(text: &str, bare: &str, has_slash: bool) -> Option<String> {
+    if bare.is_empty() {
+        return None;
+    }
+    if text.ends_with("/?(.*)") {
+        let what = "nginx also takes paths that go on without a slash after";
+        return Some(format!("{what} {bare}; here they are those of another route"));
+    }
+    let needs_slash = ["/(.*)", "/(.*)$", "(/.*)"].iter().any(|end| text.ends_with(end));
+    (needs_slash || has_slash)
+        .then(|| format!("nginx does not take {bare} itself; here it is taken"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The routes of an Ingress, and the order of all routes.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::backends::Backends;
 use super::cors::cors;
@@ -18,11 +18,16 @@ use crate::quantity::size as size_text;
 use crate::report::Loss;
 
 /// A route before it has its place among the others.
+#[derive(Clone)]
 pub struct Draft {
     host: Option<String>,
     path: String,
+    /// The path as it is written.
+    text: String,
+    /// Whether its path is a regular expression.
+    is_pattern: bool,
     is_exact: bool,
-    /// Whether it has what no path of its host has.
+    /// Whether it has only what no path of its host has.
     is_default: bool,
     place: Place,
     /// All fields but the path and the host.
@@ -171,7 +176,8 @@ impl Reader<'_> {
             _ => Matching::Beginning,
         };
         let target = self.own.get("rewrite-target");
-        let made = match self.patterns.contains(host.unwrap_or_default()) {
+        let is_pattern = self.patterns.contains(host.unwrap_or_default());
+        let made = match is_pattern {
             true => pattern(text, matching, target.map(|(text, _)| text)),
             false => plain(text, matching),
         };
@@ -188,19 +194,32 @@ impl Reader<'_> {
         });
         match done {
             Ok((made, fields)) => {
-                self.notes.taken("path", node.place, format!("path: {}", made.paths.join(", ")));
-                let host = host.map(str::to_owned);
-                let is_exact = matching == Matching::Exact;
-                let place = node.place;
-                let draft = |path| Draft {
-                    host: host.clone(),
+                let what = format!("path: {}", made.paths.join(", "));
+                match &made.difference {
+                    Some(how) => self.notes.different("path", node.place, format!("{what}: {how}")),
+                    None => self.notes.taken("path", node.place, what),
+                }
+                let draft = |path: String| Draft {
+                    host: host.map(str::to_owned),
                     path,
-                    is_exact,
+                    text: if text.is_empty() { "/" } else { text }.to_owned(),
+                    is_pattern,
+                    is_exact: matching == Matching::Exact,
                     is_default: false,
-                    place,
+                    place: node.place,
                     fields: fields.clone(),
                 };
-                made.paths.into_iter().map(draft).collect()
+                let mut drafts: Vec<Draft> = made.paths.into_iter().map(draft).collect();
+                if let Some(bare) = made.bare {
+                    let to = format!("{bare}/{{query}}");
+                    let redirect = Map::default().with("to", to).with("status", 301_u64);
+                    let fields =
+                        Map::default().with("path_match", exact()).with("redirect", redirect);
+                    let text = bare.clone();
+                    let own = draft(bare);
+                    drafts.push(Draft { text, is_exact: true, is_default: true, fields, ..own });
+                }
+                drafts
             }
             Err(why) => {
                 self.notes.lost("path", node.place, why);
@@ -220,8 +239,7 @@ impl Reader<'_> {
     ) -> Result<Map, String> {
         let mut fields = Map::default();
         if made.is_exact_case && made.paths.iter().all(|path| path != "/*") {
-            let exact = Map::default().with("case", "exact").with("trailing_slash", "exact");
-            fields.put("path_match", exact);
+            fields.put("path_match", exact());
         }
         for (name, status) in [("permanent-redirect", 301), ("temporal-redirect", 302_u64)] {
             let Some((to, place)) = self.own.get(name) else { continue };
@@ -305,6 +323,8 @@ impl Reader<'_> {
                 let draft = |host| Draft {
                     host,
                     path: "/*".to_owned(),
+                    text: "/".to_owned(),
+                    is_pattern: false,
                     is_exact: false,
                     is_default: true,
                     place: backend.place,
@@ -333,6 +353,8 @@ impl Reader<'_> {
         let draft = |host| Draft {
             host,
             path: "/".to_owned(),
+            text: String::new(),
+            is_pattern: false,
             is_exact: true,
             is_default: false,
             place,
@@ -342,16 +364,42 @@ impl Reader<'_> {
     }
 }
 
+/// How paths are compared that are no expressions.
+fn exact() -> Map {
+    Map::default().with("case", "exact").with("trailing_slash", "exact")
+}
+
+/// The routes for `/a` of hosts with the paths `/a` and `/a/`: a route for `/a/*` matches `/a`, too.
+fn without_slash(drafts: &[Draft]) -> Vec<Draft> {
+    let is_own = |it: &&Draft| !it.is_default && !it.is_exact;
+    let own: HashMap<(&Option<String>, &str), &Draft> =
+        drafts.iter().filter(is_own).rev().map(|it| ((&it.host, &*it.text), it)).collect();
+    let redirects = drafts.iter().filter(|it| it.is_default && it.is_exact);
+    let made = redirects.filter_map(|it| {
+        let own = (*own.get(&(&it.host, &*it.text))?).clone();
+        Some(Draft { path: it.path.clone(), is_exact: true, ..own })
+    });
+    made.collect()
+}
+
 /// Of routes with the same host and path the first one, which is that of the oldest Ingress. What no
 /// path has is behind all others.
 fn first_ones(mut drafts: Vec<Draft>, notes: &mut Notes) -> Vec<Draft> {
+    drafts.extend(without_slash(&drafts));
     drafts.sort_by_key(|it| it.is_default);
     let mut known: HashSet<(Option<String>, String, bool)> = HashSet::new();
+    let mut own: HashSet<(Option<String>, String)> = HashSet::new();
     drafts.retain(|it| {
-        let is_first = known.insert((it.host.clone(), it.path.clone(), it.is_exact));
-        if !is_first && !it.is_default {
+        let has = |text: &str| own.contains(&(it.host.clone(), text.to_owned()));
+        if it.is_default && (has(&it.text) || has(&it.path)) {
+            return false;
+        }
+        let is_first = known.insert((it.host.clone(), it.text.clone(), it.is_exact));
+        if is_first {
+            own.extend([&it.text, &it.path].map(|text| (it.host.clone(), text.clone())));
+        } else if !it.is_default {
             let host = it.host.as_deref().unwrap_or("any host");
-            let what = format!("{} of {host}: an older Ingress has it", it.path);
+            let what = format!("{} of {host}: an older Ingress has it", it.text);
             notes.needless("path", it.place, what);
         }
         is_first
@@ -382,14 +430,25 @@ pub fn write(drafts: Vec<Draft>, plan: &mut Plan, notes: &mut Notes) {
         let fields = Map::default().with("respond", Map::default().with("status", 404_u64));
         let path = "/*".to_owned();
         let place = Place::default();
-        let host = Some(host);
-        drafts.push(Draft { host, path, is_exact: false, is_default: true, place, fields });
+        drafts.push(Draft {
+            host: Some(host),
+            text: path.clone(),
+            path,
+            is_pattern: false,
+            is_exact: false,
+            is_default: true,
+            place,
+            fields,
+        });
     }
     drafts.sort_by(|one, other| {
         let key = |it: &Draft| {
             let host = it.host.clone().unwrap_or_default();
             let wildness = std::cmp::Reverse(if rank(&it.host) == 1 { host.len() } else { 0 });
-            (rank(&it.host), wildness, host, !it.is_exact, std::cmp::Reverse(it.path.len()))
+            // Expressions are compared in the order of their texts, exact ones among them.
+            let is_later = !it.is_exact && !it.is_pattern;
+            let length = if it.is_pattern { it.text.len() } else { it.path.len() };
+            (rank(&it.host), wildness, host, is_later, std::cmp::Reverse(length))
         };
         key(one).cmp(&key(other))
     });
