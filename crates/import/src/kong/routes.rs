@@ -173,8 +173,13 @@ impl Reader<'_> {
         let exact = Map::default().with("case", "exact").with("trailing_slash", "exact");
         let is_segment = path.ends_with('/') || strips || adds;
         let shown = if is_segment { format!("{bare}/*") } else { format!("{path}*") };
-        let difference = (is_segment && !path.ends_with('/'))
-            .then(|| format!("Kong also takes paths that go on after {path} without a slash"));
+        let difference = match (path.ends_with('/'), is_segment) {
+            (true, _) => Some(format!("Kong does not take {bare} itself; here it is taken")),
+            (_, true) => {
+                Some(format!("Kong also takes paths that go on after {path} without a slash"))
+            }
+            _ => None,
+        };
         (Map::default().with("path", shown).with("path_match", exact), difference)
     }
 

@@ -207,12 +207,28 @@ impl Context<'_> {
         for case in &cases {
             let held = |field: &str, value: &str| description(field, value, name, &cases);
             routes.push(route(case, &made, &action, held, plan)?);
+            if let Some(what) = beside(case, !made.strip.is_empty()) {
+                notes.different("rule", router.get("rule").place, format!("{name}: {what}"));
+            }
         }
         if routes.is_empty() {
             return Err("no request has all that its rule demands".to_owned());
         }
         Ok(routes)
     }
+}
+
+/// How the paths of a case differ: a route takes `/a` with `/a/*`, and removes whole segments.
+fn beside(case: &Case, is_stripped: bool) -> Option<String> {
+    let Some(PathRule::Prefix(path)) = &case.path else { return None };
+    let bare = path.trim_end_matches('/');
+    if bare.is_empty() {
+        return None;
+    }
+    if path.ends_with('/') {
+        return Some(format!("Traefik does not take {bare} itself; here it is taken"));
+    }
+    is_stripped.then(|| format!("Traefik also takes paths that go on after {path} without a slash"))
 }
 
 /// What the variable for a value of a router holds. Each value has a variable of its own.
