@@ -35,8 +35,8 @@ pub use settings::{
     Demand, HeadBounds, Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts, WhenFull,
 };
 pub use state::{
-    BodyMemory, ClientBody, ClientLink, HeadLines, HeldBody, Interim, MemoryPart, NoMemory, Pace,
-    Peer, USUAL_BODY_MEMORY,
+    BodyMemory, ClientBody, ClientBodyError, ClientLink, HeadLines, HeldBody, Interim, MemoryPart,
+    NoMemory, Pace, Peer, USUAL_BODY_MEMORY,
 };
 pub use transport::{Certificate, CertificateDates, TlsError, TlsSettings, TlsVersion, Validity};
 pub use tunnel::TunnelEnd;

@@ -217,6 +217,20 @@ mod tests {
         assert_eq!(decode(Coding::Zstd, &small, 100), Ok(Vec::new()));
     }
 
+    /// A text of several blocks of zstd, and of many steps in both codings: a half of its bytes
+    /// cannot be compressed.
+    #[test]
+    fn a_body_of_many_steps_is_read_whole() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        let text: Vec<u8> =
+            (0..1_000_000).map(|at| if at % 2 == 0 { rng.u8(..) } else { b'x' }).collect();
+        for (coding, body) in [(Coding::Gzip, gzip(&text)), (Coding::Zstd, zstd(&text))] {
+            assert!(body.len() > 50 * STEP_BYTES, "{coding:?}");
+            assert!(decode(coding, &body, 5000).as_ref() == Ok(&text), "{coding:?}");
+            assert_eq!(decode(coding, &body[..body.len() - 1], 5000), Err(Fault), "{coding:?}");
+        }
+    }
+
     /// How many steps give nothing before the end.
     fn idle_steps(coding: Coding, body: Vec<u8>) -> usize {
         let blocks = body.chunks(100_000).map(Bytes::copy_from_slice).collect::<Vec<_>>();

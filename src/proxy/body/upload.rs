@@ -21,7 +21,7 @@ use super::gather::Gatherer;
 use super::idle::IdleTimer;
 use super::tap::Tap;
 use crate::message::{Failure, FieldFilter};
-use crate::server::{ClientBody, Demand, Pace};
+use crate::server::{ClientBody, ClientBodyError, Demand, Pace};
 
 /// A request's body as it arrives from the client.
 #[derive(Debug)]
@@ -199,9 +199,6 @@ impl Upload {
         };
         self.idle.reset();
         self.progress.mark(false);
-        if frame.is_none() && self.incoming.is_cut_off() {
-            return Poll::Ready(Some(Err(Failure::BodyBroken)));
-        }
         Poll::Ready(frame.map(|frame| {
             let frame = frame.map_err(|error| fault_of(&error))?;
             let bytes = frame.data_ref().map_or(0, Bytes::len);
@@ -237,7 +234,7 @@ impl Upload {
 
 /// Why a body cannot be read to its end. The guard of the client's connection reports
 /// what was malformed through the library's error.
-fn fault_of(error: &hyper::Error) -> Failure {
+fn fault_of(error: &ClientBodyError) -> Failure {
     error
         .source()
         .and_then(|source| source.downcast_ref::<io::Error>())

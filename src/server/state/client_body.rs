@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -26,28 +26,31 @@ pub struct ClientBody {
     incoming: Option<Incoming>,
     /// HTTP/1: the state of the connection, and the number of the request.
     request: Option<(Rc<Exchange>, u64)>,
-    /// Whether the last frame is missing.
-    is_cut_off: bool,
+}
+
+/// Why the body of a request cannot be read to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientBodyError {
+    /// The connection or its framing is at fault.
+    #[error(transparent)]
+    Library(#[from] hyper::Error),
+    /// HTTP/2: the client has reset its stream and named no error (RFC 9113, section 7). The library
+    /// takes this for the end of the body.
+    #[error("the client has reset its stream before the end of the body")]
+    Reset,
 }
 
 impl ClientBody {
     /// The body of the HTTP/1 request that has just begun.
     pub fn of_http1(incoming: Incoming, exchange: &Rc<Exchange>) -> Self {
         let request = Some((Rc::clone(exchange), exchange.request()));
-        Self { held: None, incoming: Some(incoming), request, is_cut_off: false }
+        Self { held: None, incoming: Some(incoming), request }
     }
 
     /// The body of an HTTP/2 request. It has its own stream, so an unread rest blocks no
     /// other request.
     pub fn of_http2(incoming: Incoming) -> Self {
-        Self { held: None, incoming: Some(incoming), request: None, is_cut_off: false }
-    }
-
-    /// Whether the body was read to an end that the client has not sent. A client of HTTP/2 may
-    /// reset its stream without an error (RFC 9113, section 7), which the library takes for the
-    /// end.
-    pub const fn is_cut_off(&self) -> bool {
-        self.is_cut_off
+        Self { held: None, incoming: Some(incoming), request: None }
     }
 
     /// The same body, of which this beginning was read.
@@ -67,13 +70,13 @@ impl ClientBody {
 
 impl Body for ClientBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = ClientBodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let Self { held, incoming, request, is_cut_off } = &mut *self;
+    ) -> Poll<Option<Result<Frame<Bytes>, ClientBodyError>>> {
+        let Self { held, incoming, request } = &mut *self;
         if let Some(beginning) = held {
             if let Some(frame) = beginning.next() {
                 return Poll::Ready(Some(Ok(frame)));
@@ -86,13 +89,15 @@ impl Body for ClientBody {
         if let Some((exchange, request)) = request {
             exchange.reads_body(*request);
         }
-        let polled = Pin::new(&mut *body).poll_frame(cx);
-        let is_http2 = request.is_none();
-        *is_cut_off = is_http2 && matches!(polled, Poll::Ready(None)) && !body.is_end_stream();
-        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+        let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
+        let is_reset = frame.is_none() && request.is_none() && !body.is_end_stream();
+        if matches!(frame, None | Some(Err(_))) {
             *incoming = None;
         }
-        polled
+        Poll::Ready(match is_reset {
+            true => Some(Err(ClientBodyError::Reset)),
+            false => frame.map(|frame| Ok(frame?)),
+        })
     }
 
     fn is_end_stream(&self) -> bool {

@@ -17,7 +17,7 @@ pub mod streams;
 pub mod tracked_body;
 
 pub use body_memory::{BodyMemory, MemoryPart, USUAL_BODY_MEMORY};
-pub use client_body::ClientBody;
+pub use client_body::{ClientBody, ClientBodyError};
 pub use head_lines::HeadLines;
 pub use held_body::{HeldBody, NoMemory};
 pub use interim::Interim;

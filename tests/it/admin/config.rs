@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::patches::change;
 use super::{AdminClient, OPERATE, READ, gateway, is_well, reasons, settles, statuses, yaml};
+use crate::support::frames::{DATA, Frames, NO_ERROR, Outcome, frame, head, reset};
 use crate::support::{Gateway, Response};
 
 const CONFIG: &str = "/v1/config";
@@ -83,6 +84,38 @@ fn a_put_configuration_runs_on_this_node_until_its_file_changes() {
     settles("it is the file again", || operator.get(CONFIG).json()["from"] == "file");
     // The text of the file is no other configuration.
     assert_eq!(put(&operator, CONFIG, "*", &text(&gateway)).json()["from"], "file");
+}
+
+/// A part of a configuration can be a configuration, too.
+#[test]
+fn a_configuration_whose_stream_is_reset_is_not_used() {
+    let gateway = gateway("", "");
+    let client = AdminClient::new(&gateway, OPERATE);
+    let before = tag(&client);
+    let authority = gateway.addresses()[1].to_string();
+    let bearer = format!("Bearer {OPERATE}");
+    let call = |stream, method, ends| {
+        let fields = [
+            (":method", method),
+            (":scheme", "http"),
+            (":authority", &*authority),
+            (":path", CONFIG),
+            ("authorization", &*bearer),
+            ("content-type", "application/yaml"),
+            ("if-match", "*"),
+        ];
+        head(stream, &fields, ends)
+    };
+    let other = text(&gateway).replace("limit: 3/day", "limit: 4/day");
+    // Often, because the call may also be cancelled before its body is read.
+    for _ in 0..20 {
+        let mut frames = Frames::connect(gateway.addresses()[1]);
+        let body = frame(DATA, 0, 1, other.as_bytes());
+        frames.send(&[call(1, "PUT", false), body, reset(1, NO_ERROR)].concat());
+        frames.send(&call(3, "GET", true));
+        assert_eq!(frames.outcome(3), Outcome::Status(200));
+    }
+    assert_eq!(tag(&client), before);
 }
 
 #[test]
