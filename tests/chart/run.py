@@ -276,7 +276,7 @@ def pods_start_anew_for_what_needs_it(chart, program, directory):
     # The probe is in the pod anyway. The admin listener is not.
     other = config().replace("admin.sock", "other.sock")
     expect(compared(config(), other) == (False, False), "the address of the admin listener")
-    limits = config(limit=1), config(limit=2)
+    limits = config(limit=10), config(limit=20)
     expect(not compared(*limits, rollout="always")[0], "rollout: always")
     stores = config(), config(more="store: { memory: { max_keys: 5 } }\n")
     expect(compared(*stores, rollout="never")[0], "rollout: never")
