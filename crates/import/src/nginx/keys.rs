@@ -10,22 +10,67 @@ use crate::out::{Map, Value};
 
 /// The maps of a configuration by the names of their variables.
 #[derive(Debug, Default)]
-pub struct Maps<'a>(HashMap<&'a str, &'a Directive>);
+pub struct Maps<'a> {
+    all: HashMap<&'a str, &'a Directive>,
+    /// Whether a server takes the address of a client from a field, and whether from the PROXY protocol.
+    reads_field: bool,
+    reads_protocol: bool,
+    /// Whether a server believes a proxy at all.
+    believes: bool,
+    /// Whether a listener has the PROXY protocol.
+    is_proxied: bool,
+}
 
 impl<'a> Maps<'a> {
     /// The maps among these directives.
     pub fn of(directives: &'a [Directive]) -> Self {
         let maps = directives.iter().filter(|it| it.name == "map" || it.name == "geo");
-        Self(maps.filter_map(|it| Some((it.args.last()?.strip_prefix('$')?, it))).collect())
+        let all = maps.filter_map(|it| Some((it.args.last()?.strip_prefix('$')?, it))).collect();
+        let mut maps = Self { all, ..Self::default() };
+        maps.addresses(directives);
+        maps
+    }
+
+    /// Reads which addresses clients have.
+    fn addresses(&mut self, directives: &[Directive]) {
+        for it in directives {
+            match &*it.name {
+                "set_real_ip_from" => self.believes = true,
+                "real_ip_header" if it.arg(0) == "proxy_protocol" => self.reads_protocol = true,
+                "real_ip_header" => self.reads_field = true,
+                "listen" => self.is_proxied |= it.has("proxy_protocol"),
+                "server" | "location" => self.addresses(it.inner()),
+                _ => {}
+            }
+        }
+    }
+
+    /// Why a variable is not the address of the client.
+    fn unlike(&self, name: &str) -> Option<String> {
+        let what = match name {
+            "realip_remote_addr" if self.believes => {
+                "the address of the connection, and here ip is the client that a proxy names"
+            }
+            "proxy_protocol_addr" if !self.is_proxied => {
+                "empty without a listener with the PROXY protocol"
+            }
+            "proxy_protocol_addr"
+                if self.believes && (self.reads_field || !self.reads_protocol) =>
+            {
+                "the client of the PROXY protocol, and here ip is the client that a field names"
+            }
+            _ => return None,
+        };
+        Some(format!("${name} is {what}"))
     }
 
     /// The directives that a variable is computed by: its map, and the maps that this reads.
     pub fn directives(&self, variable: &str) -> Vec<&'a Directive> {
         let mut found: Vec<&Directive> = Vec::new();
-        let mut next = self.0.get(variable);
+        let mut next = self.all.get(variable);
         while let Some(map) = next.filter(|map| !found.contains(map)) {
             found.push(map);
-            next = map.arg(0).strip_prefix('$').and_then(|name| self.0.get(name));
+            next = map.arg(0).strip_prefix('$').and_then(|name| self.all.get(name));
         }
         found
     }
@@ -47,10 +92,13 @@ impl<'a> Maps<'a> {
     pub fn key(&self, text: &str, server: Option<&str>) -> Result<Key, String> {
         let all = known(text, server);
         let has_text = all.iter().any(|piece| matches!(piece, Piece::Text(_)));
+        if let Some(why) = names(&all).iter().find_map(|name| self.unlike(name)) {
+            return Err(why);
+        }
         match names(&all)[..] {
             [] if !has_text => Ok(Key::default()),
             [] => Ok(Key::global()),
-            [name] => match self.0.get(name) {
+            [name] => match self.all.get(name) {
                 Some(map) => self.mapped(map, server, has_text),
                 None => single(name, has_text),
             },
@@ -78,8 +126,11 @@ impl<'a> Maps<'a> {
         if rest.iter().any(|key| key != first) {
             return Err("its map gives several keys: write a policy for each".to_owned());
         }
+        if let Some(why) = names(&known(first, server)).iter().find_map(|it| self.unlike(it)) {
+            return Err(why);
+        }
         let mut key = match known(first, server)[..] {
-            [Piece::Variable(name)] if !self.0.contains_key(name) => single(name, has_text)?,
+            [Piece::Variable(name)] if !self.all.contains_key(name) => single(name, has_text)?,
             [Piece::Text(_)] => Key::global(),
             [] if has_text => Key::global(),
             [] => Key::default(),
@@ -95,7 +146,7 @@ impl<'a> Maps<'a> {
             return Err("its maps read each other".to_owned());
         }
         let mut own = plain(map)?;
-        let inner = own.source.strip_prefix('$').and_then(|name| self.0.get(name));
+        let inner = own.source.strip_prefix('$').and_then(|name| self.all.get(name));
         let Some(inner) = inner else { return Ok(own) };
         if own.is_geo {
             return Err(format!("its geo reads {}, which is no address", own.source));
@@ -262,6 +313,27 @@ mod tests {
         let key = Maps::default().key("$server_name$http_x", Some("")).unwrap();
         assert_eq!(key.value, Some("header:x".into()));
         assert!(key.skips);
+    }
+
+    /// `ip` is the address of the client, also behind a proxy.
+    #[test]
+    fn the_address_of_the_connection_is_that_of_the_client_without_proxies() {
+        let believes = "server { set_real_ip_from 10.0.0.1; }";
+        let proxied = "server { listen 80 proxy_protocol; }";
+        let by_protocol = "server { listen 80 proxy_protocol; set_real_ip_from 10.0.0.1; \
+                           real_ip_header proxy_protocol; }";
+        let by_field = "server { listen 80 proxy_protocol; set_real_ip_from 10.0.0.1; }";
+        assert_eq!(key("$realip_remote_addr", proxied).unwrap(), "ip {}");
+        assert!(key("$realip_remote_addr", believes).is_err());
+        assert!(key("$realip_remote_addr$uri", believes).is_err());
+        let map = format!("map $http_a $k {{ default $realip_remote_addr; }} {believes}");
+        assert!(key("$k", &map).is_err());
+        for config in [proxied, by_protocol] {
+            assert_eq!(key("$proxy_protocol_addr", config).unwrap(), "ip {}", "{config}");
+        }
+        for config in [believes, by_field] {
+            assert!(key("$proxy_protocol_addr", config).is_err(), "{config}");
+        }
     }
 
     #[test]
