@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::levels::Levels;
+use super::pages::replaced;
 use crate::network::network;
 use crate::notes::Notes;
 use crate::out::{Map, Value};
@@ -37,7 +38,14 @@ impl Access {
             };
             list.push(Value::from(Map::default().with(&rule.name, conditions)));
         }
-        let access = Map::default().with("rules", Value::List(list)).with("else", "allow");
+        let mut access = Map::default().with("rules", Value::List(list)).with("else", "allow");
+        let status = match rules.iter().any(|it| it.name == "deny") {
+            true => replaced(403, |status| [403, 404, 503].contains(&status), levels, notes),
+            false => 403,
+        };
+        if status != 403 {
+            access.put("status", u64::from(status));
+        }
         let text = crate::out::flow(&access.clone().into());
         let name = match self.made.get(&text) {
             Some(name) => name.clone(),

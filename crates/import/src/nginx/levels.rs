@@ -50,6 +50,14 @@ impl<'a> Levels<'a> {
         self.nearest(name).pop()
     }
 
+    /// The location with a name such as `@a`.
+    pub fn named(&self, name: &str) -> Option<&'a Directive> {
+        let locations = self.0.iter().filter_map(|level| level.get("location")).flatten();
+        let mut named =
+            locations.map(|(_, it)| *it).filter(|it| name.starts_with('@') && it.arg(0) == name);
+        named.next()
+    }
+
     /// Whether a switch is on.
     pub fn is_on(&self, name: &str) -> bool {
         self.setting(name).is_some_and(|it| it.arg(0) == "on")

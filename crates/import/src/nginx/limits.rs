@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::key::Key;
 use super::keys::Maps;
 use super::levels::Levels;
+use super::pages::replaced;
 use super::syntax::Directive;
 use super::values::{Piece, Rate, pieces};
 use crate::files::Place;
@@ -339,18 +340,9 @@ fn status(limit: &str, levels: &Levels<'_>, notes: &mut Notes) -> u16 {
         let what = format!("the status of refusals: {status}");
         notes.taken(&setting.name, setting.place, what);
     }
-    for page in levels.nearest("error_page") {
-        let codes = page.args.iter().take_while(|arg| arg.parse::<u16>().is_ok());
-        if codes.clone().any(|code| code.parse() == Ok(status)) {
-            let new = page.args.iter().find_map(|arg| arg.strip_prefix('=')?.parse().ok());
-            if let Some(new) = new.filter(|new| (400..600).contains(new)) {
-                let what = format!("refusals have the status {new}; the page itself is not taken");
-                notes.different("error_page", page.place, what);
-                return new;
-            }
-        }
-    }
-    if (400..600).contains(&status) { status } else { 503 }
+    let is_refusal = |status: u16| (400..600).contains(&status);
+    let status = if is_refusal(status) { status } else { 503 };
+    replaced(status, is_refusal, levels, notes)
 }
 
 /// The place of a limit that no route has.

@@ -13,6 +13,7 @@ mod levels;
 mod limits;
 mod listeners;
 pub mod locations;
+mod pages;
 mod proxies;
 mod routes;
 mod servers;
@@ -89,7 +90,12 @@ pub fn read(files: &mut Files, job: &Job, notes: &mut Notes) -> Result<Plan, Unr
     let Maker { plan, notes, .. } = maker;
     limits::unused(&http, notes);
     for directive in reads {
-        if !notes.knows(&directive.name, directive.place) {
+        if notes.knows(&directive.name, directive.place) {
+            continue;
+        }
+        if directive.name == "error_page" {
+            pages::unused(directive, notes);
+        } else {
             notes.needless(&directive.name, directive.place, "it has no effect on a route here");
         }
     }
