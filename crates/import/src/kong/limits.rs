@@ -166,7 +166,7 @@ impl Limits<'_> {
                 return None;
             }
         };
-        if place != config.place {
+        if place != config.place && !self.notes.knows("limit_by", place) {
             self.notes.taken("limit_by", place, format!("key: {key}"));
         }
         Some(Map::default().with("key", key))

@@ -2,6 +2,7 @@
 //!
 //! Sources: the documentation of Kong, and its plugins at 22246ef. Kong cannot be run in the tests.
 
+mod consumers;
 mod entities;
 mod limits;
 mod plugins;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::consumers::{Consumers, key_auth};
 use super::entities::{Entities, Plugin, Route};
 use super::limits::Limits;
 use super::plugins::Fields;
@@ -187,7 +188,7 @@ impl Reader<'_> {
     fn plugins(&mut self, own: &Route) -> Fields {
         let mut fields = Fields::default();
         let chosen = self.entities.plugins_of(own);
-        let consumer = chosen.iter().find(|it| it.kind() == "key-auth");
+        let consumers = Consumers::of(&chosen);
         let mut policies = Vec::new();
         for plugin in &chosen {
             let base = plugin.kind();
@@ -196,9 +197,10 @@ impl Reader<'_> {
             }
             match base {
                 "rate-limiting" | "rate-limiting-advanced" => {
-                    policies.extend(self.limits(own, plugin, consumer.map(|_| "api_key")));
+                    consumers.say(&own.name, &plugin.node, self.notes);
+                    policies.extend(self.limits(own, plugin, consumers.word));
                 }
-                "key-auth" => self.key_auth(&plugin.node),
+                "key-auth" => key_auth(&plugin.node, self.plan, self.notes),
                 _ => fields.add(&own.name, plugin, self.plan, self.notes),
             }
         }
@@ -241,27 +243,6 @@ impl Reader<'_> {
         };
         self.limits.insert(counted, made.clone());
         made
-    }
-
-    /// Where keys are. Which keys are known is in a file of keys.
-    fn key_auth(&mut self, plugin: &Node) {
-        let config = plugin.get("config");
-        let mut names = config.get("key_names").texts();
-        if names.is_empty() {
-            names.push("apikey");
-        }
-        let place = plugin.get("name").place;
-        let is_name = |it: &&str| it.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-        let names: Vec<String> =
-            names.into_iter().filter(is_name).map(str::to_ascii_lowercase).collect();
-        if self.plan.client.get("api_key").is_none() && !names.is_empty() {
-            self.plan
-                .client
-                .put("api_key", Map::default().with("headers", names).with("bearer", false));
-        }
-        let what = "keys are counted, but not demanded: import them with tollgate key import, and write \
-                    client.keys and auth: [api_key]";
-        self.notes.lost("key-auth", place, what);
     }
 
     /// What is done with a request.
