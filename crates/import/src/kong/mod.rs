@@ -9,7 +9,7 @@ mod plugins;
 mod routes;
 mod table;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::files::{Files, Place, Unreadable};
 use crate::job::Job;
@@ -58,10 +58,12 @@ pub fn read(files: &Files, job: &Job, notes: &mut Notes) -> Result<Plan, Unreada
         plan: &mut plan,
         notes,
         limits: HashMap::new(),
+        used: HashSet::new(),
     };
     for route in &entities.routes {
         drafts.extend(reader.drafts(route));
     }
+    let used = reader.used;
     for plugin in &entities.plugins {
         let place = plugin.node.get("name").place;
         let name = plugin.node.str("name");
@@ -72,7 +74,13 @@ pub fn read(files: &Files, job: &Job, notes: &mut Notes) -> Result<Plan, Unreada
         } else if plugin.group.is_some() {
             notes.lost(name, place, "it is for one group of consumers: see plans of a policy");
         } else if !notes.knows(name, place) && !notes.knows(plugin.kind(), place) {
-            notes.needless(name, place, "no route has it: another instance is more specific");
+            // The fields of an instance that a route has are told one by one.
+            let what = match used.contains(&plugin.number) {
+                true if !plugin.node.get("config").fields().is_empty() => continue,
+                true => "it has no fields",
+                false => "no route has it: another instance is more specific",
+            };
+            notes.needless(name, place, what);
         }
     }
     for (name, service) in &entities.services {
@@ -101,6 +109,13 @@ mod tests {
             table::PLUGINS,
             table::RATE_LIMITING,
             table::ADVANCED,
+            table::IP_RESTRICTION,
+            table::CORS,
+            table::SIZE,
+            table::TERMINATION,
+            table::REDIRECT,
+            table::KEY_AUTH,
+            table::TRANSFORMER,
         ] {
             assert!(has_each_name_once(rows));
         }

@@ -44,22 +44,7 @@ impl Fields {
                 Ok((format!("max_body: {most}"), false))
             }
             "request-termination" => self.termination(config),
-            "redirect" => {
-                let to = config.str("location");
-                let status = config.number("status_code").unwrap_or(301);
-                let is_target = to.starts_with("http") || to.starts_with('/');
-                match is_target
-                    && !to.contains(['{', '$'])
-                    && [301, 302, 303, 307, 308].contains(&status)
-                {
-                    true => {
-                        let redirect = Map::default().with("to", to).with("status", status);
-                        self.action = Some(Map::default().with("redirect", redirect));
-                        Ok((format!("redirect to {to}"), false))
-                    }
-                    false => Err("its target or status has no counterpart".to_owned()),
-                }
-            }
+            "redirect" => self.redirect(config),
             "request-transformer" | "response-transformer" => {
                 self.transformer(name, config, plan, notes);
                 return;
@@ -105,12 +90,20 @@ impl Fields {
         }
         let other = if has_allowed { "deny" } else { "allow" };
         let mut access = Map::default().with("rules", Value::List(rules)).with("else", other);
-        if let Some(status) = config.number("status").filter(|it| [404, 503].contains(it)) {
+        let status = config.number("status").unwrap_or(403);
+        if [404, 503].contains(&status) {
             access.put("status", status);
         }
         let name = plan.access.shared(&format!("{route}-ips"), node.place, access);
         self.guards.put("access", vec![&*name]);
-        Ok((format!("access list {name:?}"), false))
+        match status {
+            403 | 404 | 503 => Ok((format!("access list {name:?}"), false)),
+            other => {
+                let what =
+                    format!("access list {name:?}; Kong refuses with {other}, here with 403");
+                Ok((what, true))
+            }
+        }
     }
 
     fn cors(&mut self, config: &Node) -> Result<(String, bool), String> {
@@ -162,6 +155,30 @@ impl Fields {
         let what = "cors; a preflight that is not allowed gets 403, and headers that are not listed are \
                     not allowed";
         Ok((what.to_owned(), true))
+    }
+
+    fn redirect(&mut self, config: &Node) -> Result<(String, bool), String> {
+        let location = config.str("location");
+        let status = config.number("status_code").unwrap_or(301);
+        let is_target = location.starts_with("http") || location.starts_with('/');
+        if !is_target
+            || location.contains(['{', '$'])
+            || ![301, 302, 303, 307, 308].contains(&status)
+        {
+            return Err("its target or status has no counterpart".to_owned());
+        }
+        let to = match (config.is("keep_incoming_path", false), location.split_once("://")) {
+            (false, _) => location.to_owned(),
+            (true, Some((scheme, rest))) => {
+                let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+                format!("{scheme}://{authority}{{path}}{{query}}")
+            }
+            (true, None) => return Err("its target has no host, and it keeps the path".to_owned()),
+        };
+        let what = format!("redirect to {to}");
+        let redirect = Map::default().with("to", to).with("status", status);
+        self.action = Some(Map::default().with("redirect", redirect));
+        Ok((what, false))
     }
 
     fn termination(&mut self, config: &Node) -> Result<(String, bool), String> {

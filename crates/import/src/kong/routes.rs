@@ -1,12 +1,12 @@
 //! Routes and services: which requests, and where they go.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::consumers::{Consumers, key_auth};
 use super::entities::{Entities, Plugin, Route};
 use super::limits::Limits;
 use super::plugins::Fields;
-use super::table::PLUGINS;
+use super::table::{PLUGINS, config_of};
 use crate::files::Place;
 use crate::nginx::locations::path as written;
 use crate::node::Node;
@@ -38,6 +38,8 @@ pub struct Reader<'a> {
     pub notes: &'a mut Notes,
     /// The policies of instances of plugins.
     pub limits: HashMap<Counted, Vec<String>>,
+    /// The numbers of the instances of plugins that routes have.
+    pub used: HashSet<usize>,
 }
 
 /// What has counters of its own: the number of an instance of a plugin, the word for consumers, and the service if
@@ -115,6 +117,10 @@ impl Reader<'_> {
         let mut map = Map::default();
         let mut hosts = Vec::new();
         for host in node.get("hosts").texts() {
+            if host.contains(':') {
+                let what = format!("{host}: here the host matches with any port");
+                self.notes.different("hosts", node.get("hosts").place, what);
+            }
             let host = host.split(':').next().unwrap_or(host).to_ascii_lowercase();
             let inner = host.strip_prefix("*.").unwrap_or(&host);
             if inner.is_empty()
@@ -194,6 +200,10 @@ impl Reader<'_> {
             let base = plugin.kind();
             if !table::survey(PLUGINS, base, plugin.node.get("name").place, self.notes) {
                 continue;
+            }
+            self.used.insert(plugin.number);
+            if let Some(rows) = config_of(base) {
+                table::survey_fields(rows, plugin.node.get("config"), self.notes);
             }
             match base {
                 "rate-limiting" | "rate-limiting-advanced" => {

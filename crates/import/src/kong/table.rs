@@ -235,3 +235,83 @@ pub const ADVANCED: &[Row] = &[
     severe("enforce_consumer_groups", "see plans of a policy"),
     severe("disable_penalty", "a refused request uses no limit here"),
 ];
+
+/// The fields of the configuration of a plugin that becomes fields of a route.
+pub fn config_of(plugin: &str) -> Option<&'static [Row]> {
+    Some(match plugin {
+        "ip-restriction" => IP_RESTRICTION,
+        "cors" => CORS,
+        "request-size-limiting" => SIZE,
+        "request-termination" => TERMINATION,
+        "redirect" => REDIRECT,
+        "key-auth" => KEY_AUTH,
+        "request-transformer" | "response-transformer" => TRANSFORMER,
+        _ => return None,
+    })
+}
+
+/// Those of `ip-restriction`.
+pub const IP_RESTRICTION: &[Row] = &[
+    read("allow"),
+    read("deny"),
+    read("whitelist"),
+    read("blacklist"),
+    read("status"),
+    harmless("message", "a refusal has the text of the gateway"),
+];
+
+/// Those of `cors`.
+pub const CORS: &[Row] = &[
+    read("origins"),
+    read("methods"),
+    read("headers"),
+    read("exposed_headers"),
+    read("credentials"),
+    read("max_age"),
+    harmless("preflight_continue", "the gateway answers preflights"),
+    harmless("private_network", "see response_headers of a route"),
+    needless("allow_origin_absent", "requests without Origin pass"),
+];
+
+/// Those of `request-size-limiting`.
+pub const SIZE: &[Row] = &[
+    read("allowed_payload_size"),
+    read("size_unit"),
+    harmless("require_content_length", "a body without a length is counted while it comes"),
+];
+
+/// Those of `request-termination`.
+pub const TERMINATION: &[Row] = &[
+    read("status_code"),
+    read("message"),
+    read("body"),
+    read("content_type"),
+    read("trigger"),
+    harmless("echo", "requests are not sent back"),
+];
+
+/// Those of `redirect`.
+pub const REDIRECT: &[Row] = &[read("status_code"), read("location"), read("keep_incoming_path")];
+
+/// Those of `key-auth`.
+pub const KEY_AUTH: &[Row] = &[
+    read("key_names"),
+    read("key_in_header"),
+    read("key_in_query"),
+    read("key_in_body"),
+    harmless("hide_credentials", "see request_headers of a route"),
+    severe("anonymous", "see auth"),
+    needless("run_on_preflight", "preflights are counted apart"),
+    needless("realm", "see auth"),
+    needless("identity_realms", "see client.keys"),
+];
+
+/// Those of `request-transformer` and `response-transformer`.
+pub const TRANSFORMER: &[Row] = &[
+    read("add"),
+    read("append"),
+    read("remove"),
+    read("rename"),
+    read("replace"),
+    severe("http_method", "methods are not changed"),
+];
