@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::limits::{duration, in_flight, rate};
-use super::table::MIDDLEWARES;
+use super::table::{MIDDLEWARES, fields_of};
 use crate::network::network;
 use crate::node::Node;
 use crate::notes::Notes;
@@ -132,6 +132,9 @@ impl Reader<'_> {
             self.used.insert(short.to_owned());
             for (kind, node) in middleware.fields() {
                 if table::survey(MIDDLEWARES, kind, node.place, self.notes) {
+                    if let Some(rows) = fields_of(kind) {
+                        table::survey_fields(rows, node, self.notes);
+                    }
                     self.one(kind, short, node, depth, made);
                 }
             }
@@ -187,7 +190,10 @@ impl Reader<'_> {
                 self.notes.needless("redirectScheme", node.place, what);
                 return;
             }
-            _ => self.redirect(node, made),
+            _ => match self.redirect(node, made) {
+                Ok(()) => return,
+                Err(why) => Err(why),
+            },
         };
         match done {
             Ok(what) => self.notes.taken(kind, node.place, what),
@@ -208,8 +214,14 @@ impl Reader<'_> {
         let rule = Map::default().with("allow", Map::default().with("ips", networks));
         let mut access =
             Map::default().with("rules", Value::List(vec![rule.into()])).with("else", "deny");
-        if node.number("rejectStatusCode") == Some(404) {
-            access.put("status", 404);
+        let status = node.number("rejectStatusCode").unwrap_or(403);
+        match status {
+            404 | 503 => access.put("status", status),
+            403 => {}
+            other => {
+                let what = format!("Traefik refuses with {other}, here with 403");
+                self.notes.different("rejectStatusCode", node.get("rejectStatusCode").place, what);
+            }
         }
         let list = self.plan.access.shared(name, node.place, access);
         let what = format!("access list {list:?}");
@@ -268,7 +280,7 @@ impl Reader<'_> {
         Ok(format!("retries: {attempts} more"))
     }
 
-    fn redirect(&mut self, node: &Node, made: &mut Made) -> Result<String, String> {
+    fn redirect(&mut self, node: &Node, made: &mut Made) -> Result<(), String> {
         let scheme = node.str("scheme");
         let port = node.get("port").text().map(str::to_owned);
         if !["http", "https"].contains(&scheme)
@@ -277,10 +289,16 @@ impl Reader<'_> {
             return Err("its scheme or port has no counterpart".to_owned());
         }
         let port = port.filter(|it| it != "443").map(|it| format!(":{it}")).unwrap_or_default();
-        let status = if node.is("permanent", false) { 301 } else { 302 };
+        // A status that keeps the method of a request, so that a POST stays one.
+        let (status, of_get) = match node.is("permanent", false) {
+            true => (308, 301),
+            false => (307, 302),
+        };
+        let what = format!("redirect with {status}; Traefik answers GET with {of_get}");
+        self.notes.different("redirectScheme", node.place, what);
         let to = format!("{scheme}://{{host}}{port}{{path}}{{query}}");
         made.redirect = Some(Map::default().with("to", to).with("status", status));
-        Ok("redirect".to_owned())
+        Ok(())
     }
 
     /// Fields of requests and responses, and CORS.

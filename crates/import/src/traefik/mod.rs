@@ -344,6 +344,20 @@ mod tests {
             table::FORWARDED_HEADERS,
             table::ROUTER,
             table::MIDDLEWARES,
+            table::RATE_LIMIT,
+            table::IN_FLIGHT,
+            table::STRIP_PREFIX,
+            table::ADD_PREFIX,
+            table::ALLOW_LIST,
+            table::FORWARD_AUTH,
+            table::BUFFERING,
+            table::COMPRESS,
+            table::RETRY,
+            table::REDIRECT,
+            table::LOAD_BALANCER,
+            table::SERVER,
+            table::HEALTH_CHECK,
+            table::COMBINED,
         ] {
             assert!(has_each_name_once(rows));
         }

@@ -1,11 +1,13 @@
 //! Services: upstreams, splits, mirrors and fallbacks.
 
 use super::middlewares::interval;
+use super::table;
 use crate::node::Node;
 use crate::notes::Notes;
 use crate::out::{Map, Value};
 use crate::plan::Plan;
 use crate::report::Loss;
+use crate::table::survey_fields;
 
 /// Failures after which Traefik's failover goes to the second service.
 const FAILURES: [&str; 5] = ["connect", "reset", "502", "503", "504"];
@@ -29,6 +31,9 @@ impl Services<'_> {
         let short = name.strip_suffix("@file").unwrap_or(name);
         let node = self.all.get(short);
         let mut map = Map::default();
+        for kind in ["weighted", "mirroring", "failover"] {
+            survey_fields(table::COMBINED, node.get(kind), self.notes);
+        }
         if !node.get("weighted").is_null() {
             let shares = self.weighted(node.get("weighted"))?;
             map.put("split", Map::default().with("to", shares));
@@ -44,7 +49,8 @@ impl Services<'_> {
             if kind == "mirroring" {
                 self.mirror(inner, &mut map)?;
             } else {
-                let (other, _) = self.upstream(inner.str("fallback"))?;
+                let (other, host) = self.upstream(inner.str("fallback"))?;
+                self.without_host(inner.str("fallback"), host);
                 let fallback = Map::default().with("upstream", other).with("on", FAILURES.to_vec());
                 map.put("fallback", fallback);
                 let what = "fallback, after a failure of a request; Traefik asks by health checks";
@@ -70,6 +76,7 @@ impl Services<'_> {
         let mut endpoints = Vec::new();
         let mut host = None;
         for server in balancer.get("servers").items() {
+            survey_fields(table::SERVER, server, self.notes);
             let url = server.str("url").trim_end_matches('/');
             let rest = url
                 .split_once("://")
@@ -94,20 +101,9 @@ impl Services<'_> {
         let count = endpoints.len();
         let mut map =
             Map::default().with("endpoints", Value::List(endpoints)).with("balance", "round_robin");
-        let check = balancer.get("healthCheck");
-        if check.str("path").starts_with('/') {
-            let mut health = Map::default().with("path", check.str("path"));
-            let every = interval(check.get("interval").text()).unwrap_or_else(|| "30s".to_owned());
-            health.put("interval", every);
+        survey_fields(table::LOAD_BALANCER, balancer, self.notes);
+        if let Some(health) = self.health(balancer.get("healthCheck")) {
             map.put("health", health);
-            self.notes.taken("healthCheck", check.place, "health");
-        }
-        for field in ["sticky", "serversTransport", "responseForwarding"] {
-            let node = balancer.get(field);
-            if !node.is_null() {
-                let what = "see balance, timeouts and tls of an upstream";
-                self.notes.not_taken(field, node.place, Loss::Harmless, what);
-            }
         }
         self.notes.taken("services", service.place, format!("{short}: {count} endpoints"));
         let name = self.plan.upstreams.shared(short, service.place, map);
@@ -121,10 +117,48 @@ impl Services<'_> {
         Ok((name, host))
     }
 
+    /// The checks of health. A check that asks another thing here could take all endpoints out.
+    fn health(&mut self, check: &Node) -> Option<Map> {
+        if check.is_null() {
+            return None;
+        }
+        survey_fields(table::HEALTH_CHECK, check, self.notes);
+        let others = ["scheme", "port", "hostname", "method", "mode", "headers", "status"];
+        let other = others.into_iter().find(|name| !check.get(name).is_null());
+        let what = match (check.str("path").starts_with('/'), other) {
+            (true, None) => {
+                let mut health = Map::default().with("path", check.str("path"));
+                let every = |name: &str| interval(check.get(name).text());
+                health.put("interval", every("interval").unwrap_or_else(|| "30s".to_owned()));
+                health.put("timeout", every("timeout").unwrap_or_else(|| "5s".to_owned()));
+                self.notes.taken("healthCheck", check.place, "health");
+                return Some(health);
+            }
+            (true, Some(other)) => {
+                format!("its {other} has no counterpart: see health of an upstream")
+            }
+            (false, _) => "it has no path: see health of an upstream".to_owned(),
+        };
+        self.notes.not_taken("healthCheck", check.place, Loss::Harmless, what);
+        None
+    }
+
+    /// Says that a server gets the host of the client, although it wants its own.
+    fn without_host(&mut self, name: &str, host: Option<String>) {
+        if host.is_some() {
+            let short = name.strip_suffix("@file").unwrap_or(name);
+            let what =
+                format!("{name}: below another service its servers get the host of the client");
+            let place = self.all.get(short).place;
+            self.notes.not_taken("passHostHeader", place, Loss::Harmless, what);
+        }
+    }
+
     fn weighted(&mut self, node: &Node) -> Result<Map, String> {
         let mut weights: Vec<(String, u64)> = Vec::new();
         for it in node.get("services").items() {
-            let (name, _) = self.upstream(it.str("name"))?;
+            let (name, host) = self.upstream(it.str("name"))?;
+            self.without_host(it.str("name"), host);
             match weights.iter_mut().find(|(own, _)| *own == name) {
                 Some((_, weight)) => *weight += it.number("weight").unwrap_or(1),
                 None => weights.push((name, it.number("weight").unwrap_or(1).min(1_000_000))),
@@ -156,7 +190,8 @@ impl Services<'_> {
                 self.notes.not_taken("mirrors", it.place, Loss::Harmless, what);
                 continue;
             }
-            let (name, _) = self.upstream(it.str("name"))?;
+            let (name, host) = self.upstream(it.str("name"))?;
+            self.without_host(it.str("name"), host);
             let share = it.number("percent").unwrap_or(0).min(100);
             let what = "mirror, of GET and HEAD; Traefik copies all methods";
             self.notes.different("mirroring", it.place, what);

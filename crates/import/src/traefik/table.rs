@@ -107,3 +107,140 @@ pub const MIDDLEWARES: &[Row] = &[
     harmless("grpcWeb", "calls pass as they are"),
     needless("contentType", "types pass as they are"),
 ];
+
+/// The fields of a middleware. None if its own code looks at each of them.
+pub fn fields_of(middleware: &str) -> Option<&'static [Row]> {
+    Some(match middleware {
+        "rateLimit" => RATE_LIMIT,
+        "inFlightReq" => IN_FLIGHT,
+        "stripPrefix" => STRIP_PREFIX,
+        "addPrefix" => ADD_PREFIX,
+        "ipAllowList" | "ipWhiteList" => ALLOW_LIST,
+        "forwardAuth" => FORWARD_AUTH,
+        "buffering" => BUFFERING,
+        "compress" => COMPRESS,
+        "retry" => RETRY,
+        "redirectScheme" => REDIRECT,
+        _ => return None,
+    })
+}
+
+/// Those of `rateLimit`.
+pub const RATE_LIMIT: &[Row] =
+    &[read("average"), read("period"), read("burst"), read("sourceCriterion"), read("redis")];
+
+/// Those of `inFlightReq`.
+pub const IN_FLIGHT: &[Row] = &[read("amount"), read("sourceCriterion")];
+
+/// Those of `stripPrefix`.
+pub const STRIP_PREFIX: &[Row] =
+    &[read("prefixes"), needless("forceSlash", "a path begins with a slash")];
+
+/// Those of `addPrefix`.
+pub const ADD_PREFIX: &[Row] = &[read("prefix")];
+
+/// Those of `ipAllowList`.
+pub const ALLOW_LIST: &[Row] = &[read("sourceRange"), read("ipStrategy"), read("rejectStatusCode")];
+
+/// Those of `forwardAuth`.
+pub const FORWARD_AUTH: &[Row] = &[
+    read("address"),
+    read("authResponseHeaders"),
+    harmless("authResponseHeadersRegex", "name the fields in take of the authorizer"),
+    harmless("authRequestHeaders", "see authorizers"),
+    harmless("addAuthCookiesToResponse", "see authorizers"),
+    harmless("headerField", "see take of the authorizer"),
+    harmless("trustForwardHeader", "see client.trusted_proxies"),
+    harmless("forwardBody", "an authorizer gets no body"),
+    harmless("preserveLocationHeader", "see authorizers"),
+    harmless("preserveRequestMethod", "see authorizers"),
+    severe("tls", "see authorizers"),
+    needless("maxBodySize", "an authorizer gets no body"),
+    needless("maxResponseBodySize", "the answer of an authorizer is bounded"),
+];
+
+/// Those of `buffering`.
+pub const BUFFERING: &[Row] = &[
+    read("maxRequestBodyBytes"),
+    needless("memRequestBodyBytes", "bodies pass as they come"),
+    needless("memResponseBodyBytes", "bodies pass as they come"),
+    harmless("maxResponseBodyBytes", "bodies of responses have no bound"),
+    harmless("retryExpression", "see retries of a route"),
+];
+
+/// Those of `compress`.
+pub const COMPRESS: &[Row] = &[
+    harmless("encodings", "see compress of a route"),
+    harmless("defaultEncoding", "see compress of a route"),
+    harmless("excludedContentTypes", "see compress of a route"),
+    harmless("includedContentTypes", "see compress of a route"),
+    harmless("minResponseBodyBytes", "see compress of a route"),
+];
+
+/// Those of `retry`.
+pub const RETRY: &[Row] = &[
+    read("attempts"),
+    harmless("initialInterval", "see retries of a route"),
+    harmless("timeout", "see timeouts of a route"),
+    harmless("status", "see retries of a route"),
+    harmless("disableRetryOnNetworkError", "see retries of a route"),
+    harmless("retryNonIdempotentMethod", "see retries of a route"),
+    harmless("maxRequestBodyBytes", "see retries of a route"),
+];
+
+/// Those of `redirectScheme`.
+pub const REDIRECT: &[Row] = &[read("scheme"), read("port"), read("permanent")];
+
+/// The fields of `loadBalancer` of a service.
+pub const LOAD_BALANCER: &[Row] = &[
+    read("servers"),
+    read("healthCheck"),
+    read("passHostHeader"),
+    harmless("sticky", POOL),
+    harmless("serversTransport", POOL),
+    harmless("responseForwarding", POOL),
+    harmless("strategy", POOL),
+    harmless("passiveHealthCheck", "see eject of an upstream"),
+];
+
+const POOL: &str = "see balance, timeouts and tls of an upstream";
+
+/// The fields of a server of a service.
+pub const SERVER: &[Row] = &[
+    read("url"),
+    read("weight"),
+    harmless("preservePath", "the path of a server is not taken"),
+    harmless("fenced", "each server gets requests"),
+];
+
+const CHECKS: &str = "a check is a GET at the address of the endpoint";
+
+/// The fields of `healthCheck`. Those that change what is asked are read, because a check of another
+/// address may take all endpoints out.
+pub const HEALTH_CHECK: &[Row] = &[
+    read("path"),
+    read("interval"),
+    read("timeout"),
+    read("scheme"),
+    read("port"),
+    read("hostname"),
+    read("method"),
+    read("mode"),
+    read("headers"),
+    read("status"),
+    harmless("unhealthyInterval", CHECKS),
+    harmless("followRedirects", CHECKS),
+];
+
+/// The fields of `weighted`, `mirroring` and `failover`.
+pub const COMBINED: &[Row] = &[
+    read("services"),
+    read("service"),
+    read("mirrors"),
+    read("fallback"),
+    harmless("sticky", "see split of a route"),
+    harmless("healthCheck", "see health of an upstream"),
+    harmless("errors", "see fallback of a route"),
+    harmless("mirrorBody", "a copy of GET or HEAD has no body"),
+    harmless("maxBodySize", "a copy of GET or HEAD has no body"),
+];
