@@ -2,7 +2,7 @@
 
 use super::settings::{Settings, list};
 use crate::files::Place;
-use crate::network::network;
+use crate::network::{masked, network};
 use crate::nginx::keys::Maps;
 use crate::nginx::values::Rate;
 use crate::node::Node;
@@ -112,7 +112,7 @@ fn exempt(own: &Annotations<'_>, notes: &mut Notes) -> Vec<String> {
             Some(bad) => notes.lost(name, place, format!("{bad} is no network")),
             None => notes.taken(name, place, "exempt.ips"),
         }
-        all.extend(good);
+        all.extend(good.iter().map(|it| masked(it)));
     }
     all
 }
@@ -145,8 +145,12 @@ fn global(base: &str, own: &Annotations<'_>, plan: &mut Plan, notes: &mut Notes)
     let mut policy = Map::default().with("key", key.value.clone().unwrap_or_else(|| "ip".into()));
     policy.put("limit", &*limit);
     let ignored = own.get("global-rate-limit-ignored-cidrs").map(|(text, _)| list(text));
-    let ignored: Vec<String> =
-        ignored.into_iter().flatten().filter(|it| network(it).is_some()).collect();
+    let ignored: Vec<String> = ignored
+        .into_iter()
+        .flatten()
+        .filter(|it| network(it).is_some())
+        .map(|it| masked(&it))
+        .collect();
     if !ignored.is_empty() {
         policy.put("exempt", Map::default().with("ips", Value::from(ignored)));
     }
@@ -195,6 +199,7 @@ pub fn access(
             continue;
         }
         let verb = if is_allowed { "allow" } else { "deny" };
+        let networks: Vec<String> = networks.iter().map(|it| masked(it)).collect();
         let rule = Map::default().with(verb, Map::default().with("ips", networks));
         let other = if is_allowed { "deny" } else { "allow" };
         let item = Map::default().with("rules", Value::List(vec![rule.into()])).with("else", other);

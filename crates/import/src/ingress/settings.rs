@@ -2,6 +2,7 @@
 
 use super::table::SETTINGS;
 use crate::files::Place;
+use crate::network::{masked, network};
 use crate::nginx::values::size;
 use crate::node::Node;
 use crate::notes::Notes;
@@ -85,7 +86,7 @@ impl Settings {
             "proxy-connect-timeout" => (&mut self.connect_timeout, seconds),
             "whitelist-source-range" | "denylist-source-range" | "block-cidrs" => {
                 let networks = list(text);
-                let are_good = networks.iter().all(|it| crate::network::network(it).is_some());
+                let are_good = networks.iter().all(|it| network(it).is_some());
                 if are_good && !networks.is_empty() {
                     let is_allowed = name == "whitelist-source-range";
                     let target = if is_allowed { &mut self.allowed } else { &mut self.denied };
@@ -116,7 +117,9 @@ impl Client {
         match name {
             "use-forwarded-headers" => self.believes = (text == "true").then_some(place),
             "use-proxy-protocol" => self.is_proxied = text == "true",
-            "proxy-real-ip-cidr" => self.networks = list(text),
+            "proxy-real-ip-cidr" => {
+                self.networks = list(text).iter().map(|it| masked(it)).collect();
+            }
             "forwarded-for-header" => self.header = Some(text.to_ascii_lowercase()),
             _ => return false,
         }

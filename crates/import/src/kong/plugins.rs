@@ -1,7 +1,7 @@
 //! Plugins that become fields of a route.
 
 use super::entities::Plugin;
-use crate::network::network;
+use crate::network::{masked, network};
 use crate::node::Node;
 use crate::notes::Notes;
 use crate::out::{Map, Value};
@@ -67,7 +67,7 @@ impl Fields {
         let config = node.get("config");
         let list = |names: [&str; 2]| -> Vec<String> {
             let texts = names.iter().flat_map(|name| config.get(name).texts());
-            texts.map(str::to_owned).collect()
+            texts.map(masked).collect()
         };
         let denied = list(["deny", "blacklist"]);
         let allowed = list(["allow", "whitelist"]);

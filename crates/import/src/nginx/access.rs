@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::levels::Levels;
 use super::pages::replaced;
-use crate::network::network;
+use crate::network::{masked, network};
 use crate::notes::Notes;
 use crate::out::{Map, Value};
 use crate::plan::Plan;
@@ -29,7 +29,7 @@ impl Access {
         for rule in &rules {
             let conditions = match rule.arg(0) {
                 "all" => Map::default(),
-                text if network(text).is_some() => Map::default().with("ips", vec![text]),
+                text if network(text).is_some() => Map::default().with("ips", vec![masked(text)]),
                 text => {
                     let what = format!("{text} is no address: write the rule by hand");
                     notes.lost(&rule.name, rule.place, what);

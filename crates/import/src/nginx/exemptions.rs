@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::key::{Choice, Key};
-use crate::network::{contains, network};
+use crate::network::{contains, masked, network};
 use crate::out::Map;
 use crate::secret::is_secret;
 
@@ -110,7 +110,7 @@ fn field(source: &str, exempt: &[&str], key: &mut Key) -> Result<(), String> {
     Ok(())
 }
 
-fn networks<'a>(exempt: &[&'a str], counted: &[&str]) -> Result<Vec<&'a str>, String> {
+fn networks(exempt: &[&str], counted: &[&str]) -> Result<Vec<String>, String> {
     let parse = |text: &str| network(text).ok_or_else(|| format!("{text} is no network"));
     for text in exempt {
         let wide = parse(text)?;
@@ -120,7 +120,7 @@ fn networks<'a>(exempt: &[&'a str], counted: &[&str]) -> Result<Vec<&'a str>, St
             }
         }
     }
-    Ok(exempt.to_vec())
+    Ok(exempt.iter().map(|it| masked(it)).collect())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The key of a zone, and what a map gives for it.
+//! The key of a policy, and what a map gives for it.
 
 use crate::out::{Map, Value};
 

@@ -7,7 +7,7 @@ mod actions;
 mod exemptions;
 mod fields;
 mod includes;
-pub mod key;
+mod key;
 pub mod keys;
 mod levels;
 mod limits;

@@ -10,7 +10,7 @@ use super::levels::Levels;
 use super::servers::Server;
 use super::syntax::Directive;
 use crate::files::Place;
-use crate::network::{leading, network};
+use crate::network::{leading, masked, network};
 use crate::notes::Notes;
 use crate::out::Map;
 use crate::plan::Plan;
@@ -120,12 +120,8 @@ fn common_field(all: &[Believed<'_>]) -> Option<String> {
 }
 
 /// The networks that all servers believe.
-fn common_networks<'a>(
-    all: &[Believed<'a>],
-    is_one_field: bool,
-    notes: &mut Notes,
-) -> Vec<&'a str> {
-    let mut trusted: Vec<&str> = Vec::new();
+fn common_networks(all: &[Believed<'_>], is_one_field: bool, notes: &mut Notes) -> Vec<String> {
+    let mut trusted: Vec<String> = Vec::new();
     let mut known = HashSet::new();
     for it in all.iter().flat_map(|it| &it.networks) {
         let Some((address, length)) = network(it.arg(0)) else {
@@ -138,8 +134,9 @@ fn common_networks<'a>(
             notes.lost(&it.name, it.place, what);
         } else if all.iter().all(|believed| believed.believes(address, length)) {
             notes.taken(&it.name, it.place, "client.trusted_proxies");
-            if known.insert(it.arg(0)) {
-                trusted.push(it.arg(0));
+            let whole = masked(it.arg(0));
+            if known.insert(whole.clone()) {
+                trusted.push(whole);
             }
         } else {
             let what = "not all servers believe it, and client.trusted_proxies is one list for all: it \

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::table;
 use crate::files::Place;
+use crate::network::masked;
 use crate::node::Node;
 use crate::notes::Notes;
 use crate::out::Map;
@@ -160,7 +161,7 @@ fn forwarded_headers(name: &str, node: &Node, notes: &mut Notes) -> Vec<String> 
     } else if !insecure.is_null() {
         notes.needless("insecure", insecure.place, "no client is believed unless told");
     }
-    node.get("trustedIPs").texts().into_iter().map(str::to_owned).collect()
+    node.get("trustedIPs").texts().into_iter().map(masked).collect()
 }
 
 /// The section `tls` of a file.

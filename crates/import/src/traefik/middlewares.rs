@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::limits::{duration, in_flight, rate};
 use super::table::{MIDDLEWARES, fields_of};
-use crate::network::network;
+use crate::network::{masked, network};
 use crate::node::Node;
 use crate::notes::Notes;
 use crate::out::{Map, Value};
@@ -211,6 +211,7 @@ impl Reader<'_> {
                 "it takes an address of X-Forwarded-For: see client.trusted_proxies".to_owned()
             );
         }
+        let networks: Vec<String> = networks.into_iter().map(masked).collect();
         let rule = Map::default().with("allow", Map::default().with("ips", networks));
         let mut access =
             Map::default().with("rules", Value::List(vec![rule.into()])).with("else", "deny");
