@@ -34,9 +34,10 @@ pub async fn run(upstream: Weak<UpstreamShared>) {
             };
             let endpoints = upstream.endpoints();
             let checks = endpoints.iter().map(|endpoint| async {
-                if let Some(is_healthy) = check(endpoint, settings).await {
-                    upstream.record_check(endpoint, is_healthy);
-                    if !is_healthy {
+                if let Some(result) = check(endpoint, settings).await {
+                    upstream
+                        .record_check(endpoint, result.as_ref().copied().map_err(String::as_str));
+                    if result.is_err() {
                         upstream.doubt_addresses();
                     }
                 }
@@ -49,13 +50,22 @@ pub async fn run(upstream: Weak<UpstreamShared>) {
     }
 }
 
-/// Whether the endpoint responds as it should, in time; none if the gateway could not
-/// check it, which is no fault of the endpoint.
-async fn check(endpoint: &EndpointShared, settings: &CheckSettings) -> Option<bool> {
-    match timeout(settings.timeout, status(endpoint, settings)).await {
-        Ok(Err(fault)) if !fault.counts() => None,
-        result => Some(matches!(result, Ok(Ok(status)) if is_good(status))),
-    }
+/// Asks the endpoint. None if the gateway could not ask it, which is no fault of the endpoint.
+///
+/// # Errors
+/// Why it is not healthy.
+async fn check(endpoint: &EndpointShared, settings: &CheckSettings) -> Option<Result<(), String>> {
+    let limit = settings.timeout;
+    Some(Err(match timeout(limit, status(endpoint, settings)).await {
+        Ok(Ok(status)) if is_good(status) => return Some(Ok(())),
+        Ok(Ok(status)) => format!("the status is {}", status.as_u16()),
+        Ok(Err(fault)) if !fault.counts() => return None,
+        Ok(Err(Fault::Untrusted)) => {
+            endpoint.handshake_failure().map(|it| it.to_string()).unwrap_or_default()
+        }
+        Ok(Err(fault)) => fault.failure().to_string(),
+        Err(_) => format!("there is no answer within {limit:?}"),
+    }))
 }
 
 /// Whether an endpoint is healthy that responds to a check with this status.

@@ -15,6 +15,7 @@ use tollgate_core::digest::Counter;
 
 use super::health::HealthState;
 use super::settings::{EndpointSettings, Target, UpstreamSettings};
+use super::tls::HandshakeFailure;
 
 /// The host of a request that names none, at an endpoint without a host name.
 const LOCALHOST: HeaderValue = HeaderValue::from_static("localhost");
@@ -36,6 +37,8 @@ pub struct EndpointShared {
     /// A copy of [`HealthState::in_service_from_us`], to be read without the lock.
     in_service_from_us: AtomicU64,
     health: Mutex<HealthState>,
+    /// Why the latest TLS handshake that failed did so.
+    handshake_failure: Mutex<Option<HandshakeFailure>>,
 }
 
 /// The protocol of an endpoint.
@@ -96,6 +99,7 @@ impl EndpointShared {
             errors: AtomicU32::new(0),
             in_service_from_us: AtomicU64::new(health.in_service_from_us()),
             health: Mutex::new(health),
+            handshake_failure: Mutex::default(),
         })
     }
 
@@ -119,6 +123,16 @@ impl EndpointShared {
             self.errors.store(0, Ordering::Relaxed);
         }
         is_enough
+    }
+
+    /// A TLS handshake has failed.
+    pub fn handshake_failed(&self, failure: HandshakeFailure) {
+        *self.handshake_failure.lock() = Some(failure);
+    }
+
+    /// Why the latest TLS handshake that failed did so; none if none has failed.
+    pub fn handshake_failure(&self) -> Option<HandshakeFailure> {
+        self.handshake_failure.lock().clone()
     }
 
     /// Its health, to read.

@@ -60,8 +60,8 @@ pub enum FetchError {
     #[error("the server cannot be reached")]
     Unreachable,
     /// The TLS handshake failed.
-    #[error("the server shows no certificate that is trusted here, or speaks no TLS")]
-    Untrusted,
+    #[error("the server shows no certificate that is trusted here, or speaks no TLS: {0}")]
+    Untrusted(String),
     /// No complete response in time.
     #[error("there was no whole answer within {0:?}")]
     TimedOut(Duration),
@@ -82,7 +82,7 @@ pub enum FetchError {
 impl FetchError {
     /// Whether another address of the server may succeed.
     fn is_of_address(&self) -> bool {
-        matches!(self, Self::Unreachable | Self::Untrusted | Self::Broken)
+        matches!(self, Self::Unreachable | Self::Untrusted(_) | Self::Broken)
     }
 }
 
@@ -134,11 +134,15 @@ async fn fetch_from(
     upstream.tls.clone_from(&source.tls);
     let address = Address::Socket(address);
     let endpoint = EndpointShared::new(&upstream, &settings, address, HealthState::default());
-    let endpoint = endpoint.ok_or(FetchError::Untrusted)?;
+    let no_tls = || FetchError::Untrusted("there are no TLS settings".to_owned());
+    let endpoint = endpoint.ok_or_else(no_tls)?;
     let connected =
         connect(&endpoint, limit, &UpstreamTraffic::default(), None).await.map_err(|fault| {
             match fault {
-                Fault::Untrusted => FetchError::Untrusted,
+                Fault::Untrusted => {
+                    let failure = endpoint.handshake_failure();
+                    FetchError::Untrusted(failure.map(|it| it.to_string()).unwrap_or_default())
+                }
                 Fault::ConnectTimeout => FetchError::TimedOut(limit),
                 _ => FetchError::Unreachable,
             }

@@ -46,7 +46,31 @@ pub enum HealthChange {
     Ejected(Duration),
 }
 
+/// Which judgements of an endpoint's health a change of settings leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptHealth {
+    /// Those of active checks.
+    pub of_checks: bool,
+    /// Ejections, which requests cause.
+    pub of_requests: bool,
+}
+
 impl HealthState {
+    /// What is left of it after a change of settings.
+    pub fn kept(&self, kept: KeptHealth) -> Self {
+        let mut health = self.clone();
+        if !kept.of_checks {
+            health.is_down = false;
+            health.streak = 0;
+        }
+        if !kept.of_requests {
+            health.ejected_until_us = 0;
+            health.ejected_for_us = 0;
+            health.doublings = 0;
+        }
+        health
+    }
+
     /// An endpoint that was added to others.
     pub fn new_at(now_us: u64) -> Self {
         Self { back_since_us: now_us, ..Self::default() }

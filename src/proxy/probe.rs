@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use rustls::{CertificateError, Error as TlsError, ProtocolVersion};
+use rustls::ProtocolVersion;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -18,6 +18,7 @@ use super::endpoint_shared::{Address, EndpointShared, Protocol};
 use super::health::HealthState;
 use super::resolve;
 use super::settings::{EndpointSettings, Target, UpstreamSettings};
+use super::tls::HandshakeFailure;
 
 /// The most addresses of one name that are asked.
 const MAX_ADDRESSES: usize = 16;
@@ -153,7 +154,10 @@ async fn open(
     let Protocol::Tls { config, server_name } = &endpoint.protocol else { return Ok(()) };
     let connector = TlsConnector::from(config.clone());
     let stream = connector.connect(server_name.clone(), stream).await;
-    let stream = stream.map_err(|error| untrusted(&error))?;
+    let stream = stream.map_err(|error| {
+        let failure = HandshakeFailure::of(&error);
+        ProbeFailure::new(failure.to_string(), failure.remedy)
+    })?;
     let session = stream.get_ref().1;
     let version = match session.protocol_version() {
         Some(ProtocolVersion::TLSv1_2) => "TLS 1.2",
@@ -165,35 +169,6 @@ async fn open(
     };
     report.tls = Some(format!("{version}, {protocol}"));
     Ok(())
-}
-
-/// The failure of a TLS handshake.
-fn untrusted(error: &io::Error) -> ProbeFailure {
-    let why = error.get_ref().and_then(|why| why.downcast_ref::<TlsError>());
-    let remedy = match why {
-        Some(TlsError::InvalidCertificate(why)) => match why {
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                "write the name of the certificate in tls.server_name of the upstream"
-            }
-            // Another authority of the same name has signed it.
-            CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-                "name the authority of its certificate in tls.ca of the upstream"
-            }
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                "renew its certificate, or compare the clocks of both machines"
-            }
-            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-                "compare the clocks of both machines"
-            }
-            _ => "give it another certificate",
-        },
-        Some(TlsError::InvalidMessage(_)) => "write http:// if it has no TLS on this port",
-        Some(TlsError::AlertReceived(_)) => {
-            "see its log; if it asks for a certificate, write tls.cert and tls.key"
-        }
-        _ => "see whether it has TLS on this port",
-    };
-    ProbeFailure::new(format!("the TLS handshake fails: {error}"), remedy)
 }
 
 /// Sends the health check of the upstream, if it has one.

@@ -17,7 +17,7 @@ use tracing::{info, warn};
 use super::endpoint_shared::{Address, EndpointShared};
 use super::health::{self, HealthChange, HealthState};
 use super::limit::{ConnectionCounts, ConnectionLimit};
-use super::settings::{Target, UpstreamSettings};
+use super::settings::{EndpointSettings, Target, UpstreamSettings};
 use crate::message::Failure;
 
 /// The part of an upstream that all workers share.
@@ -103,6 +103,7 @@ impl UpstreamShared {
     }
 
     /// The upstream with other settings. Requests in flight and open connections are still counted.
+    /// An endpoint that stays keeps its addresses and what is known of its health.
     pub fn changed(&self, settings: UpstreamSettings, echo: SocketAddr) -> Self {
         let bounds = self.connections.as_ref().zip(settings.connections);
         let kept = bounds.map(|(Connections { limit, .. }, settings)| {
@@ -110,8 +111,32 @@ impl UpstreamShared {
             Connections { limit: Arc::clone(limit), version }
         });
         let new = Self::new(settings, echo);
+        for (endpoint, addresses) in new.settings.endpoints.iter().zip(&mut *new.endpoints.lock()) {
+            if let Some(kept) = self.kept(endpoint, &new.settings) {
+                *addresses = kept;
+            }
+        }
         let connections = kept.or(new.connections);
-        Self { in_flight: Arc::clone(&self.in_flight), connections, ..new }
+        Self { in_flight: Arc::clone(&self.in_flight), epoch: self.epoch, connections, ..new }
+    }
+
+    /// The addresses of this endpoint in an upstream with other settings; none if it is new there,
+    /// or has no address yet.
+    fn kept(
+        &self,
+        endpoint: &EndpointSettings,
+        settings: &UpstreamSettings,
+    ) -> Option<Vec<Arc<EndpointShared>>> {
+        let is_same = |it: &EndpointSettings| it.target == endpoint.target;
+        let index = self.settings.endpoints.iter().position(is_same)?;
+        let keeps = self.settings.keeps_health(settings);
+        let addresses = self.endpoints.lock();
+        let kept = addresses[index].iter().filter_map(|old| {
+            let health = old.health().kept(keeps);
+            EndpointShared::new(settings, endpoint, old.address.clone(), health).map(Arc::new)
+        });
+        let kept: Vec<_> = kept.collect();
+        (!kept.is_empty()).then_some(kept)
     }
 
     /// The bound of the connections to each endpoint; none if the upstream has no `max_connections`.
@@ -258,21 +283,26 @@ impl UpstreamShared {
             return;
         }
         let change = endpoint.update_health(|health| health.eject(settings, now_us));
-        self.publish(endpoint, change);
+        self.publish(endpoint, change, None);
     }
 
-    /// Records the result of a check of this endpoint.
-    pub fn record_check(&self, endpoint: &EndpointShared, is_healthy: bool) {
+    /// Records the result of a check of this endpoint. The error says why it is not healthy.
+    pub fn record_check(&self, endpoint: &EndpointShared, result: Result<(), &str>) {
         let Some(settings) = &self.settings.check else {
             return;
         };
         let now_us = self.now_us();
-        let change = endpoint.update_health(|health| health.check(is_healthy, settings, now_us));
-        self.publish(endpoint, change);
+        let change = endpoint.update_health(|it| it.check(result.is_ok(), settings, now_us));
+        self.publish(endpoint, change, result.err());
     }
 
     /// Lets all workers see a change of an endpoint's health, and logs it.
-    fn publish(&self, endpoint: &EndpointShared, change: Option<HealthChange>) {
+    fn publish(
+        &self,
+        endpoint: &EndpointShared,
+        change: Option<HealthChange>,
+        cause: Option<&str>,
+    ) {
         let Some(change) = change else {
             return;
         };
@@ -280,7 +310,9 @@ impl UpstreamShared {
         let upstream = &self.settings.name;
         let address = &endpoint.address;
         match change {
-            HealthChange::Down => warn!(upstream, %address, "an endpoint is down: checks fail"),
+            HealthChange::Down => {
+                warn!(upstream, %address, cause, "an endpoint is down: checks fail");
+            }
             HealthChange::Up => info!(upstream, %address, "an endpoint is back: checks succeed"),
             HealthChange::Ejected(period) => {
                 warn!(upstream, %address, ?period, "an endpoint is ejected: requests fail");

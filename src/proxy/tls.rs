@@ -1,12 +1,16 @@
 //! TLS to upstreams: trusted authorities, the gateway's own certificate, and the
 //! protocols that it offers.
 
+mod handshake;
+
 use std::fmt;
 use std::sync::Arc;
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, Error};
 use tollgate_core::tls::{self, ClientIdentity, ClientTlsError, Trust};
+
+pub use handshake::HandshakeFailure;
 
 /// TLS settings of an upstream. Two of them are equal if their parts are.
 #[derive(Clone)]

@@ -44,6 +44,8 @@ pub struct Upstream {
     room: Rc<IdleRoom>,
     /// Of responses with too large a head.
     warnings: Warnings,
+    /// Of failed TLS handshakes.
+    handshake_warnings: Warnings,
     /// Of requests that get no connection.
     queue_warnings: Warnings,
 }
@@ -73,6 +75,7 @@ impl Upstream {
             metrics,
             room: Rc::clone(room),
             warnings: Warnings::default(),
+            handshake_warnings: Warnings::default(),
             shared,
             budget: RefCell::new(Budget::new(monotonic())),
             rng: RefCell::new(Rng::new()),
@@ -172,8 +175,10 @@ impl Upstream {
     pub fn failed(&self, endpoint: &Endpoint, fault: Fault, took: Duration) {
         self.metrics.failed(fault.failure().reason(), took);
         match fault {
-            Fault::Unreachable | Fault::ConnectTimeout | Fault::Untrusted => {
+            Fault::Unreachable | Fault::ConnectTimeout => self.shared.doubt_addresses(),
+            Fault::Untrusted => {
                 self.shared.doubt_addresses();
+                self.warn_of_handshake(endpoint);
             }
             Fault::Exhausted => self.room.set_exhausted(true),
             Fault::HeadTooLarge => self.warn_of_large_head(endpoint),
@@ -192,6 +197,21 @@ impl Upstream {
                 address = %endpoint.shared().shown,
                 "{}, and is not relayed: let the application send fewer or shorter fields",
                 Failure::UpstreamHeadTooLarge
+            );
+        }
+    }
+
+    /// Warns of a failed TLS handshake, but not of each: each request may cause one.
+    fn warn_of_handshake(&self, endpoint: &Endpoint) {
+        if let Some(failure) = endpoint.shared().handshake_failure()
+            && self.handshake_warnings.is_due(monotonic())
+        {
+            warn!(
+                upstream = %self.shared.settings().name,
+                address = %endpoint.shared().shown,
+                error = %failure,
+                remedy = failure.remedy,
+                "no connection to an endpoint can be opened"
             );
         }
     }

@@ -166,7 +166,9 @@ impl Upload {
             // The HTTP/2 library does not report why it has reset a stream.
             self.progress.fail(*failure);
         }
-        let is_at_end = self.is_end_stream();
+        // The upstream need not read on after the announced length. Over HTTP/2 the end of the stream
+        // may come after it.
+        let is_at_end = self.is_end_stream() || self.size_hint().exact() == Some(0);
         if let Some(tap) = &mut self.tap
             && let Poll::Ready(frame) = &polled
         {

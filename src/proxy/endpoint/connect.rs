@@ -17,6 +17,7 @@ use super::{http1, http2};
 use crate::proxy::endpoint_shared::{Address, EndpointShared, Protocol};
 use crate::proxy::fault::Fault;
 use crate::proxy::limit::ConnectionPermit;
+use crate::proxy::tls::HandshakeFailure;
 use crate::telemetry::UpstreamTraffic;
 
 /// The ALPN name of HTTP/2 (RFC 9113, section 3.2).
@@ -74,15 +75,18 @@ fn unreachable(error: io::Error) -> Fault {
     }
 }
 
-/// The fault if the TLS handshake fails. An endpoint that supports only HTTP/2 refuses
-/// the handshake for a tunnel, which offers only HTTP/1.1.
-fn untrusted(error: &io::Error, is_for_tunnel: bool) -> Fault {
-    let error = error.get_ref().and_then(|error| error.downcast_ref());
-    match error {
+/// The fault if the TLS handshake fails, whose cause is kept for the log. An endpoint that supports
+/// only HTTP/2 refuses the handshake for a tunnel, which offers only HTTP/1.1.
+fn untrusted(endpoint: &EndpointShared, error: &io::Error, is_for_tunnel: bool) -> Fault {
+    let why = error.get_ref().and_then(|error| error.downcast_ref());
+    match why {
         Some(TlsError::AlertReceived(AlertDescription::NoApplicationProtocol)) if is_for_tunnel => {
             Fault::NoTunnel
         }
-        _ => Fault::Untrusted,
+        _ => {
+            endpoint.handshake_failed(HandshakeFailure::of(error));
+            Fault::Untrusted
+        }
     }
 }
 
@@ -113,7 +117,8 @@ async fn open(
             }
             let connector = TlsConnector::from(config);
             let stream = connector.connect(server_name.clone(), stream).await;
-            let stream = stream.map_err(|error| untrusted(&error, !protocols.is_empty()))?;
+            let is_for_tunnel = !protocols.is_empty();
+            let stream = stream.map_err(|error| untrusted(endpoint, &error, is_for_tunnel))?;
             match stream.get_ref().1.alpn_protocol() {
                 Some(ALPN_HTTP2) => http2_over(stream, traffic, permit).await,
                 _ => Ok(http1_over(stream, traffic, permit)),

@@ -107,8 +107,14 @@ impl Body for Connection {
         match self.get_mut() {
             Self::Http1(connection) => connection.poll_frame(cx),
             Self::Http2(_, Some(body)) => {
-                let frame = ready!(Pin::new(body).poll_frame(cx));
-                Poll::Ready(frame.map(|frame| frame.map_err(|_| BrokenBody)))
+                let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
+                // The library takes a reset without an error for the end of the body, also if
+                // END_STREAM has not come before it (RFC 9113, section 8.1).
+                let is_reset = frame.is_none() && !body.is_end_stream();
+                Poll::Ready(match is_reset {
+                    true => Some(Err(BrokenBody)),
+                    false => frame.map(|frame| frame.map_err(|_| BrokenBody)),
+                })
             }
             Self::Http2(_, None) => Poll::Ready(None),
         }

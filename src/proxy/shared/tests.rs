@@ -73,7 +73,8 @@ fn checks_take_an_endpoint_out_of_service_and_put_it_back() {
     let upstream = upstream(&["10.0.0.1:80"], checking);
     let endpoints = upstream.endpoints();
     let check = |is_healthy| {
-        upstream.record_check(&endpoints[0], is_healthy);
+        let result = if is_healthy { Ok(()) } else { Err("the status is 500") };
+        upstream.record_check(&endpoints[0], result);
         states(&upstream)[0]
     };
     assert_eq!([false; 3].map(check)[2], EndpointState::Down);
@@ -85,7 +86,7 @@ fn without_settings_no_endpoint_is_taken_out_of_service() {
     let upstream = upstream(&["10.0.0.1:80", "10.0.0.2:80"], |_| {});
     let endpoints = upstream.endpoints();
     (0..100).for_each(|_| upstream.record_request(&endpoints[0], false));
-    (0..100).for_each(|_| upstream.record_check(&endpoints[0], false));
+    (0..100).for_each(|_| upstream.record_check(&endpoints[0], Err("the status is 500")));
     assert_eq!(states(&upstream), [EndpointState::InService; 2]);
 }
 
@@ -95,4 +96,64 @@ fn an_endpoint_has_the_same_identity_in_every_upstream() {
     let other = upstream(&["10.0.0.2:80"], |settings| settings.name = "other".to_owned());
     assert_eq!(one.endpoints()[1].identity, other.endpoints()[0].identity);
     assert_ne!(one.endpoints()[0].identity, one.endpoints()[1].identity);
+}
+
+const ECHO: ([u8; 4], u16) = ([127, 0, 0, 1], 1);
+
+/// An upstream with two fixed addresses: one of them is down, and the other is ejected.
+fn failing() -> UpstreamShared {
+    let upstream = upstream(&["10.0.0.1:80", "10.0.0.2:80"], |settings| {
+        settings.check = Some(CheckSettings::new("/".parse().unwrap()));
+        settings.eject = Some(EjectSettings::default());
+    });
+    let endpoints = upstream.endpoints();
+    (0..3).for_each(|_| upstream.record_check(&endpoints[0], Err("the status is 500")));
+    (0..5).for_each(|_| upstream.record_request(&endpoints[1], false));
+    upstream
+}
+
+#[test]
+fn an_endpoint_keeps_its_health_when_other_settings_change() {
+    let before = failing();
+    let is_out = |state: &EndpointState| matches!(state, EndpointState::Ejected(_));
+    let of = |change: &dyn Fn(&mut UpstreamSettings)| {
+        let mut settings = before.settings().clone();
+        change(&mut settings);
+        let after = states(&before.changed(settings, ECHO.into()));
+        (after[0] == EndpointState::Down, is_out(&after[1]))
+    };
+    assert_eq!(of(&|it| it.max_idle = Some(1)), (true, true));
+    assert_eq!(of(&|it| it.endpoints[0].weight = 7), (true, true));
+    let interval = Duration::from_secs(1);
+    assert_eq!(of(&|it| it.check.as_mut().unwrap().interval = interval), (true, true));
+    let other = CheckSettings::new("/live".parse().unwrap());
+    assert_eq!(of(&|it| it.check = Some(other.clone())), (false, true));
+    assert_eq!(of(&|it| it.check = None), (false, true));
+    assert_eq!(of(&|it| it.eject = None), (true, false));
+    assert_eq!(of(&|it| it.connect_timeout *= 2), (false, false));
+}
+
+#[test]
+fn an_endpoint_that_a_change_moves_keeps_its_health_and_a_new_one_has_none() {
+    let before = failing();
+    let mut settings = before.settings().clone();
+    let target = Target::Http("10.0.0.3:80".parse().unwrap());
+    settings.endpoints.insert(0, EndpointSettings { target, weight: 1 });
+    settings.endpoints.remove(1);
+    let after = before.changed(settings, ECHO.into());
+    assert_eq!(addresses(&after), ["10.0.0.3:80", "10.0.0.2:80"]);
+    assert_eq!(states(&after)[0], EndpointState::InService);
+    assert!(matches!(states(&after)[1], EndpointState::Ejected(_)));
+}
+
+/// A lookup that fails after the change then leaves the addresses of before.
+#[test]
+fn a_name_keeps_its_addresses_when_other_settings_change() {
+    let before = upstream(&["app.test:80"], |_| {});
+    let found = ["10.0.0.1:80", "10.0.0.2:80"].map(|it| it.parse().unwrap());
+    before.set_addresses(0, &found);
+    let settings = UpstreamSettings { max_idle: Some(1), ..before.settings().clone() };
+    let after = before.changed(settings, ECHO.into());
+    assert_eq!(addresses(&after), ["10.0.0.1:80", "10.0.0.2:80"]);
+    assert!(!after.set_addresses(0, &found), "they are the same");
 }

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::mpsc;
 
 use super::{endpoint, gateway, metric, saying, yaml};
+use crate::support::frames::{DATA, END_STREAM, Frames, Outcome, frame, head};
 use crate::support::{Backend, Gateway, Origin, PATIENCE, Speaks, eventually};
 
 const MIRRORED: &str = "tollgate_mirrored_total";
@@ -87,6 +88,21 @@ fn copies_go_over_http2_too() {
             assert_eq!(original.headers.get(name), copy.headers.get(name), "{path} {name}");
         }
     }
+}
+
+/// The upstream over HTTP/1 reads no more than the announced length.
+#[test]
+fn a_body_whose_stream_ends_in_a_frame_of_its_own_is_copied() {
+    let app = saying("app");
+    let shadow = saying("shadow");
+    let gateway = start(&app, &shadow, "methods: [POST]");
+    let mut client = Frames::connect(gateway.address());
+    let post = [(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", "/p")];
+    let head = head(1, &[&post[..], &[("content-length", "3")]].concat(), false);
+    client.send(&[head, frame(DATA, 0, 1, b"abc"), frame(DATA, END_STREAM, 1, b"")].concat());
+    assert_eq!(client.outcome(1), Outcome::Status(200));
+    eventually("the copy is answered", || count(&gateway, "sent") == 1.0);
+    assert_eq!(shadow.received()[0].body, b"abc");
 }
 
 #[test]

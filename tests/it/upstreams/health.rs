@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::{gateway, gateway_with};
+use super::{config, gateway, gateway_with};
 use crate::support::{Backend, Gateway, Origin, Reserved, Speaks, eventually};
 
 const TWO_WORKERS: &str = "runtime: { workers: 2 }";
@@ -42,6 +42,7 @@ fn an_endpoint_whose_checks_fail_gets_nothing_until_they_succeed() {
     let before = requests(&ill);
     ask(&gateway, 20);
     assert_eq!(requests(&ill), before);
+    assert!(gateway.log().contains("cause=\"the status is 500\""));
     is_well.store(true, Ordering::SeqCst);
     eventually("it is back", || gateway.log().contains("an endpoint is back"));
     eventually("it has requests", || {
@@ -49,6 +50,27 @@ fn an_endpoint_whose_checks_fail_gets_nothing_until_they_succeed() {
         requests(&ill) > before
     });
     assert_eq!(gateway.log().matches("an endpoint is").count(), 2, "each is told once");
+}
+
+#[test]
+fn a_reload_of_other_settings_leaves_an_endpoint_out_of_service() {
+    let ((ill, is_well), other) = (switched(), Origin::hello());
+    let endpoints = [ill.address(), other.address()].map(|address| format!("http://{address}"));
+    let gateway = gateway_with(&endpoints, QUICK, "", TWO_WORKERS);
+    is_well.store(false, Ordering::SeqCst);
+    eventually("it is down", || gateway.log().contains("an endpoint is down"));
+    let before = requests(&ill);
+    for max_idle in 1..=5 {
+        let text = config(
+            &endpoints,
+            &format!("keep_alive: {{ max_idle: {max_idle} }}, {QUICK}"),
+            "",
+            TWO_WORKERS,
+        );
+        gateway.reload(&text);
+        ask(&gateway, 20);
+    }
+    assert_eq!(requests(&ill), before);
 }
 
 /// A request that may be repeated goes to the only endpoint in service again, at once.

@@ -6,8 +6,11 @@ use futures_util::future::join_all;
 use http::Version;
 
 use super::gateway;
+use crate::support::frames::{
+    DATA, END_HEADERS, Frames, HEADERS, NO_ERROR, Outcome, frame, get, reset,
+};
 use crate::support::http::{Http, block_on, nothing, request};
-use crate::support::{Backend, Speaks, eventually};
+use crate::support::{Backend, Endpoint, Speaks, eventually};
 
 fn backend(max_streams: u32) -> (Backend, [String; 1]) {
     let backend = Backend::start(Speaks::Http2 { max_streams });
@@ -63,6 +66,31 @@ fn a_response_may_have_as_many_fields_as_over_http_1() {
     assert_eq!(response.status, 502);
     assert!(response.text().contains("more than 256 fields or 64 KiB"), "{}", response.text());
     assert_eq!(client.get("/", &[]).status, 200, "the connection stays");
+}
+
+/// END_STREAM has not come, so a part of the response is not the whole (RFC 9113, section 8.1).
+#[test]
+fn a_response_that_is_reset_without_an_error_is_incomplete() {
+    let endpoint = Endpoint::answering(|_, request| {
+        let part = [
+            frame(HEADERS, END_HEADERS, request.stream, &[0x88]),
+            frame(DATA, 0, request.stream, b"a part"),
+            reset(request.stream, NO_ERROR),
+        ];
+        if request.kind == HEADERS { part.concat() } else { Vec::new() }
+    });
+    let gateway = gateway(&[endpoint.url()], "", "");
+    let mut client = gateway.client();
+    client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let answer = client.try_response("GET");
+    assert!(!matches!(&answer, Ok(Some(it)) if it.status == 200), "{answer:?}");
+    let mut client = Frames::connect(gateway.address());
+    client.send(&get(1, "/"));
+    let mut outcome = client.outcome(1);
+    if outcome == Outcome::Status(200) {
+        outcome = client.outcome(1);
+    }
+    assert!(matches!(outcome, Outcome::Reset(code) if code != NO_ERROR), "{outcome:?}");
 }
 
 /// Concurrent requests share a connection. Another one is opened only when it is full.

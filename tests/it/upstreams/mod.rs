@@ -24,13 +24,18 @@ fn gateway(endpoints: &[String], upstream: &str, route: &str) -> Gateway {
 
 /// The same, with further fields at the top level of the file.
 fn gateway_with(endpoints: &[String], upstream: &str, route: &str, top: &str) -> Gateway {
+    Gateway::start(&config(endpoints, upstream, route, top))
+}
+
+/// The configuration of such a gateway.
+fn config(endpoints: &[String], upstream: &str, route: &str, top: &str) -> String {
     let mut list = String::new();
     for endpoint in endpoints {
         write!(list, "{endpoint:?}, ").expect("a string takes everything");
     }
-    Gateway::start(&format!(
+    format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          upstreams: {{ app: {{ endpoints: [{list}], {upstream} }} }}\n\
          routes: [{{ path: \"/*\", upstream: app, {route} }}]\n{top}\n"
-    ))
+    )
 }

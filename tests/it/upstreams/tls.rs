@@ -60,10 +60,18 @@ impl Secure {
     }
 }
 
-fn assert_untrusted(gateway: &Gateway) {
+/// The client learns no cause. The log has it, with what an operator can do.
+fn assert_untrusted(gateway: &Gateway, cause: &str, remedy: &str) {
     let response = gateway.client().get("/", &[]);
     assert_eq!(response.status, 502);
     assert_eq!(response.json()["detail"], "the upstream could not be trusted");
+    assert!(gateway.client().get("/", &[]).status == 502);
+    let log = gateway.log();
+    let mut lines =
+        log.lines().filter(|it| it.contains("no connection to an endpoint can be opened"));
+    let line = lines.next().expect("the log warns");
+    assert!(line.contains(cause) && line.contains(remedy), "{line}");
+    assert_eq!(lines.next(), None, "it does not warn of each request");
 }
 
 #[test]
@@ -96,9 +104,11 @@ fn only_a_certificate_for_the_name_by_a_trusted_authority_is_accepted() {
     let stranger = Secure::start("backend.test", &["h2"], false);
     let ca = secure.ca();
     let other = stranger.ca();
-    assert_untrusted(&secure.gateway("127.0.0.1", &ca));
-    assert_untrusted(&secure.gateway("localhost", &ca));
-    assert_untrusted(&secure.gateway("127.0.0.1", &format!("{other}, server_name: backend.test")));
+    let name = "tls.server_name of the upstream";
+    assert_untrusted(&secure.gateway("127.0.0.1", &ca), "not valid for name", name);
+    assert_untrusted(&secure.gateway("localhost", &ca), "not valid for name", name);
+    let stranger = secure.gateway("127.0.0.1", &format!("{other}, server_name: backend.test"));
+    assert_untrusted(&stranger, "invalid peer certificate", "tls.ca of the upstream");
     let named = secure.gateway("127.0.0.1", &format!("{ca}, server_name: backend.test"));
     assert_eq!(named.client().get("/", &[]).status, 200);
     let careless = secure.gateway("127.0.0.1", "verify: false");
