@@ -1,7 +1,6 @@
 //! One question to an authorizer, and its answer.
 
 use std::cell::Cell;
-use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, HeaderName, TE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
@@ -9,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use crate::grpc::{PREFIX_BYTES, frame, one_message};
 use crate::message::{
     Answered, AuthorizerQuestion as Question, AuthorizerSettings, BodyError, CheckFault, Checked,
-    MAX_RESPONSE_HEAD_BYTES, X_REQUEST_ID, check_request, checked, holds_for, read_body,
+    MAX_RESPONSE_HEAD_BYTES, Reuse, X_REQUEST_ID, check_request, checked, read_body,
     read_with_trailers,
 };
 use crate::proxy::{ForwardOptions, Proxy, RequestBody, ResponseBody, RouteTimeouts};
@@ -29,8 +28,8 @@ pub struct NoAnswer(pub &'static str);
 /// An answer.
 pub struct Answer {
     pub answered: Answered,
-    /// For how long it holds for equal questions.
-    pub holds: Option<Duration>,
+    /// For which questions it is used.
+    pub reuse: Reuse,
     /// Whether it demands changes that are not made.
     pub has_more: bool,
 }
@@ -115,10 +114,10 @@ async fn read_http(
     }
     let body = read_body(body, settings.max_response_bytes).await?;
     let limit = settings.cache.as_ref().map(|cache| cache.time);
-    let holds = limit.and_then(|limit| holds_for(head.status, &head.headers, limit));
+    let reuse = Reuse::of(head.status, &head.headers, limit);
     let answered = Answered::of(settings, head.status, &head.headers, body);
     let answered = answered.ok_or(NoAnswer("status"))?;
-    Ok(Answer { answered, holds, has_more: false })
+    Ok(Answer { answered, reuse, has_more: false })
 }
 
 /// A call that has not succeeded is no answer, whatever its message says.
@@ -138,12 +137,12 @@ async fn read_call(
         return Err(NoAnswer("grpc_status"));
     }
     let message = one_message(body, most_bytes).map_err(|_| NoAnswer("message"))?;
-    let Checked { answered, holds, has_more } =
+    let Checked { answered, reuse, has_more } =
         checked(settings, message).map_err(|fault| match fault {
             CheckFault::Malformed => NoAnswer("message"),
             CheckFault::TooLarge => NoAnswer("too_large"),
         })?;
-    Ok(Answer { answered, holds, has_more })
+    Ok(Answer { answered, reuse, has_more })
 }
 
 /// Whether the fields behind the messages of a call say so.

@@ -2,12 +2,13 @@
 //!
 //! Every question ends within the time of its authorizer, and the answer has a bound. With a
 //! cache, an answer is used for equal questions, and equal questions that are asked at the same
-//! time share one answer. Each worker has its own answers.
+//! time share one answer, unless it is for one client. Each worker has its own answers.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{LocalBoxFuture, WeakShared};
@@ -19,7 +20,7 @@ use tracing::warn;
 use super::asking::{Answer, NoAnswer, ask};
 use crate::message::{
     Answered, AuthorizerQuestion as Question, AuthorizerSettings, KeptAnswers, MAX_KEPT_BYTES,
-    QuestionKey,
+    QuestionKey, Reuse,
 };
 use crate::proxy::{Proxy, UpstreamShared};
 use crate::snapshot::Snapshot;
@@ -40,7 +41,14 @@ pub struct Authorizer {
     calls: RefCell<HashMap<QuestionKey, WeakShared<Call>>>,
 }
 
-type Call = LocalBoxFuture<'static, Result<Rc<Answered>, NoAnswer>>;
+type Call = LocalBoxFuture<'static, Result<Given, NoAnswer>>;
+
+/// The answer of a call.
+#[derive(Clone, Debug)]
+struct Given {
+    answered: Rc<Answered>,
+    reuse: Reuse,
+}
 
 impl Authorizer {
     /// The authorizers of a configuration. Those of `before` that have not changed are kept,
@@ -93,28 +101,36 @@ impl Authorizer {
         question: Question,
     ) -> Result<Rc<Answered>, NoAnswer> {
         let Some(cache) = &self.settings.cache else {
-            return self.send(proxy, question).await.map(|answer| Rc::new(answer.answered));
+            let answer = self.send(proxy, question, self.settings.timeout).await?;
+            return Ok(Rc::new(answer.answered));
         };
         let key = QuestionKey::of(cache, &question, &self.secret);
         if let Some(kept) = self.kept.borrow().get(key, monotonic()) {
             self.metrics.used_kept();
             return Ok(kept);
         }
+        let begun = monotonic();
         let current = self.calls.borrow().get(&key).and_then(WeakShared::upgrade);
         // It is dropped after the call.
         let _listed = Listed { authorizer: self, key };
         if let Some(call) = current.filter(|call| call.peek().is_none()) {
-            self.metrics.used_shared();
-            return call.await;
+            let given = call.await?;
+            if given.reuse != Reuse::Never {
+                self.metrics.used_shared();
+                return Ok(given.answered);
+            }
+            let rest = self.settings.timeout.saturating_sub(begun.elapsed());
+            return Ok(self.send_and_keep(proxy, key, question, rest).await?.answered);
         }
         let authorizer = Rc::clone(self);
         let sender = Rc::clone(proxy);
-        let call = async move { authorizer.send_and_keep(&sender, key, question).await };
+        let limit = self.settings.timeout;
+        let call = async move { authorizer.send_and_keep(&sender, key, question, limit).await };
         let call = call.boxed_local().shared();
         if let Some(weak) = call.downgrade() {
             self.calls.borrow_mut().insert(key, weak);
         }
-        call.await
+        call.await.map(|given| given.answered)
     }
 
     async fn send_and_keep(
@@ -122,20 +138,28 @@ impl Authorizer {
         proxy: &Proxy,
         key: QuestionKey,
         question: Question,
-    ) -> Result<Rc<Answered>, NoAnswer> {
-        let Answer { answered, holds, .. } = self.send(proxy, question).await?;
+        limit: Duration,
+    ) -> Result<Given, NoAnswer> {
+        let Answer { answered, reuse, .. } = self.send(proxy, question, limit).await?;
         let is_small = answered.size() <= MAX_KEPT_BYTES;
         let answered = Rc::new(answered);
-        if let Some(time) = holds.filter(|_| is_small) {
+        if let Reuse::Within(time) = reuse
+            && is_small
+        {
             self.kept.borrow_mut().keep(key, Rc::clone(&answered), monotonic(), time);
         }
-        Ok(answered)
+        Ok(Given { answered, reuse })
     }
 
-    /// Sends a question, and measures how long its answer takes.
-    async fn send(&self, proxy: &Proxy, question: Question) -> Result<Answer, NoAnswer> {
+    /// Sends a question, whose answer must come within `limit`, and measures how long that takes.
+    async fn send(
+        &self,
+        proxy: &Proxy,
+        question: Question,
+        limit: Duration,
+    ) -> Result<Answer, NoAnswer> {
         let begun = monotonic();
-        let asked = timeout(self.settings.timeout, ask(&self.settings, proxy, question)).await;
+        let asked = timeout(limit, ask(&self.settings, proxy, question)).await;
         let asked = asked.unwrap_or(Err(NoAnswer("timeout")));
         let took = monotonic().duration_since(begun);
         match &asked {

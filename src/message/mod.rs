@@ -35,7 +35,7 @@ mod whole_body;
 pub use authorizer::{
     AnswerCacheSettings, AnswerPart, Answered, AuthorizerSettings, CHECK_PATH, CheckFault, Checked,
     KeptAnswers, MAX_KEPT_BYTES, ORIGINAL_FIELDS, Origin as QuestionOrigin,
-    Question as AuthorizerQuestion, QuestionKey, Taken, check_request, checked, holds_for,
+    Question as AuthorizerQuestion, QuestionKey, Reuse, Taken, check_request, checked,
     question as authorizer_question,
 };
 pub use challenge::add_challenges;

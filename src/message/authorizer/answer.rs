@@ -1,7 +1,5 @@
 //! The answer of an authorizer.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER, SET_COOKIE,
@@ -112,33 +110,10 @@ fn some(names: &[HeaderName], headers: &HeaderMap) -> HeaderMap {
     fields
 }
 
-/// For how long an answer holds for equal questions, at most `limit`. None: only for the
-/// question that it answers.
-pub fn holds_for(status: StatusCode, headers: &HeaderMap, limit: Duration) -> Option<Duration> {
-    let is_kept = status.is_success() || status == StatusCode::FORBIDDEN;
-    if !is_kept || headers.contains_key(SET_COOKIE) {
-        return None;
-    }
-    let mut time = limit;
-    for line in headers.get_all(CACHE_CONTROL) {
-        for directive in line.to_str().ok()?.split(',').map(str::trim) {
-            let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
-            if name.eq_ignore_ascii_case("no-store") || name.eq_ignore_ascii_case("no-cache") {
-                return None;
-            }
-            if name.eq_ignore_ascii_case("max-age") {
-                // What cannot be read is stale (RFC 9111, section 4.2.1).
-                let seconds = value.trim_matches('"').parse().unwrap_or(0);
-                time = time.min(Duration::from_secs(seconds));
-            }
-        }
-    }
-    (!time.is_zero()).then_some(time)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use super::*;
 
@@ -215,23 +190,5 @@ mod tests {
         let mut expected = fields(&lines[..6]);
         expected.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         assert_eq!(response.headers(), &expected);
-    }
-
-    #[test]
-    fn an_answer_holds_as_long_as_both_sides_allow() {
-        let hold = |status: u16, lines: &[(&'static str, &'static str)]| {
-            let status = StatusCode::from_u16(status).expect("a status");
-            holds_for(status, &fields(lines), Duration::from_secs(10)).map(|it| it.as_secs())
-        };
-        assert_eq!(hold(200, &[]), Some(10));
-        assert_eq!(hold(403, &[("cache-control", "private, max-age=3")]), Some(3));
-        assert_eq!(hold(204, &[("cache-control", "max-age=600")]), Some(10));
-        for status in [302, 401, 404, 429] {
-            assert_eq!(hold(status, &[]), None, "{status}");
-        }
-        assert_eq!(hold(200, &[("set-cookie", "a=1")]), None);
-        for value in ["no-store", "No-Cache", "max-age=0", "max-age=soon", "max-age=9, no-store"] {
-            assert_eq!(hold(200, &[("cache-control", value)]), None, "{value}");
-        }
     }
 }

@@ -4,19 +4,18 @@
 //! Only an answer that says so lets a request pass. One that denies the request does not, whatever
 //! else it says, and one that says nothing is no answer.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, SET_COOKIE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version};
 use prost::Message as _;
 
 use super::AuthorizerSettings;
-use super::answer::{Answered, OF_REFUSALS, Refused, Taken, holds_for};
+use super::answer::{Answered, OF_REFUSALS, Refused, Taken};
 use super::question::{
     ORIGINAL_FIELDS, Question, X_FORWARDED_HOST, X_FORWARDED_METHOD, X_FORWARDED_PROTO,
     X_FORWARDED_URI, X_REAL_IP,
 };
+use super::reuse::Reuse;
 use crate::grpc::authorization::{
     Address, AttributeContext, AttributeRequest, CheckRequest, CheckResponse, DeniedHttpResponse,
     HeaderValueOption, HttpRequest, HttpResponse, OkHttpResponse, Peer, SocketAddress,
@@ -42,8 +41,8 @@ pub enum CheckFault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     pub answered: Answered,
-    /// For how long it holds for equal questions.
-    pub holds: Option<Duration>,
+    /// For which questions it is used.
+    pub reuse: Reuse,
     /// Whether it demands changes of the request or of its response that are not made.
     pub has_more: bool,
 }
@@ -116,7 +115,7 @@ fn passed(settings: &AuthorizerSettings, ok: &OkHttpResponse) -> Result<Checked,
         || !ok.query_parameters_to_remove.is_empty();
     let time = settings.cache.as_ref().map(|cache| cache.time);
     Ok(Checked {
-        holds: time.and_then(|limit| holds_for(StatusCode::OK, &told, limit)),
+        reuse: Reuse::of(StatusCode::OK, &told, time),
         answered: Answered::Passed(Taken::new(fields, &told)),
         has_more: has_others || tells_more || changes_more,
     })
@@ -137,14 +136,17 @@ fn refused(
     let names = [&OF_REFUSALS[..], &[CACHE_CONTROL]].concat();
     let (fields, _) = selected(&denied.headers, &names)?;
     let time = settings.cache.as_ref().map(|cache| cache.time);
-    let is_kept = status == StatusCode::FORBIDDEN;
+    let reuse = match Reuse::of(status, &fields, time) {
+        Reuse::Within(_) if status != StatusCode::FORBIDDEN => Reuse::Waiting,
+        reuse => reuse,
+    };
     let body = match status.as_u16() {
         // They have no body.
         204 | 205 | 304 => Bytes::new(),
         _ => Bytes::from(denied.body),
     };
     Ok(Checked {
-        holds: time.filter(|_| is_kept).and_then(|limit| holds_for(status, &fields, limit)),
+        reuse,
         answered: Answered::Refused(Refused::new(status, &fields, body)),
         has_more: false,
     })

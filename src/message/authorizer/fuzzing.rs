@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::SET_COOKIE;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName};
 use prost::Message as _;
 
 use super::answer::OF_REFUSALS;
 use super::check::{PATH, checked};
-use super::{AnswerCacheSettings, Answered, AuthorizerSettings};
+use super::{AnswerCacheSettings, Answered, AuthorizerSettings, Reuse};
 use crate::grpc::authorization::{CheckResponse, HttpResponse};
 use crate::grpc::one_message;
 
@@ -48,7 +49,7 @@ pub fn verdicts(input: &[u8]) {
             taken.write(&settings, &mut headers);
             assert!(headers.keys().all(|name| settings.take.contains(name)), "it takes more");
             let lasts = taken.cookies.is_empty();
-            assert!(lasts || found.holds.is_none(), "a cookie is kept");
+            assert!(lasts || found.reuse == Reuse::Never, "a cookie is for others");
         }
         Answered::Refused(refused) => {
             assert!(is_denied || code.is_some_and(|code| code != 0), "nothing has refused it");
@@ -58,8 +59,11 @@ pub fn verdicts(input: &[u8]) {
             let is_needed =
                 |name: &HeaderName| OF_REFUSALS.contains(name) || name == "cache-control";
             assert!(response.headers().keys().all(is_needed), "the client gets more");
-            assert!(found.holds.is_none() || response.status() == 403);
+            let is_kept = matches!(found.reuse, Reuse::Within(_));
+            assert!(!is_kept || response.status() == 403);
+            let has_cookie = response.headers().contains_key(SET_COOKIE);
+            assert!(!has_cookie || found.reuse == Reuse::Never, "a cookie is for others");
         }
     }
-    assert!(found.holds.is_none_or(|time| time <= Duration::from_secs(9)));
+    assert!(!matches!(found.reuse, Reuse::Within(time) if time > Duration::from_secs(9)));
 }

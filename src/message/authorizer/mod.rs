@@ -1,5 +1,5 @@
 //! Questions to an authorizer over HTTP or gRPC, and its answers: what is asked about a request,
-//! what is taken from the answer, and for how long an answer holds. Pure.
+//! what is taken from the answer, and for which questions an answer is used. Pure.
 
 mod answer;
 mod check;
@@ -7,6 +7,7 @@ mod check;
 pub mod fuzzing;
 mod kept;
 mod question;
+mod reuse;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +15,11 @@ use std::time::Duration;
 use http::HeaderName;
 use http::uri::PathAndQuery;
 
-pub use answer::{Answered, Taken, holds_for};
+pub use answer::{Answered, Taken};
 pub use check::{CheckFault, Checked, PATH as CHECK_PATH, check_request, checked};
 pub use kept::{KeptAnswers, MAX_KEPT_BYTES};
 pub use question::{ORIGINAL_FIELDS, Origin, Question, QuestionKey, question};
+pub use reuse::Reuse;
 
 /// A server that is asked whether a request may pass.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Answers that are used for equal questions.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::sync::mpsc;
 
@@ -88,9 +89,8 @@ fn equal_questions_at_the_same_time_share_one_answer() {
     for client in &mut clients {
         client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{ANN}\r\n\r\n").as_bytes());
     }
-    let shared = "tollgate_authorizer_reused_total{authorizer=\"sso\",source=\"shared\"} 4";
     eventually("four requests wait for the answer to the fifth", || {
-        metrics(&gateway).contains(shared)
+        metrics(&gateway).contains("\nhttp_server_active_requests 5\n")
     });
     // The client leaves whose request was the first, and the others still get the answer.
     drop(clients.remove(0));
@@ -102,4 +102,43 @@ fn equal_questions_at_the_same_time_share_one_answer() {
     let asked =
         "tollgate_authorizer_duration_seconds_count{authorizer=\"sso\",result=\"refused\"} 1";
     eventually("the question is measured", || metrics(&gateway).contains(asked));
+    let shared = "tollgate_authorizer_reused_total{authorizer=\"sso\",source=\"shared\"} 4";
+    eventually("the answer is counted for each", || metrics(&gateway).contains(shared));
+}
+
+/// A session that the authorizer begins belongs to one client, and a redirect often contains the
+/// target of its client.
+#[test]
+fn an_answer_for_one_client_is_used_for_no_other() {
+    for (cache, paths) in [("", ["/a"; 3]), ("by: [host]", ["/a?token=1", "/b", "/c"])] {
+        let (release, may_answer) = mpsc::channel::<()>();
+        let may_answer = std::sync::Mutex::new(may_answer);
+        let portal = Portal::answering(move |question, _| {
+            // Until the sender is dropped.
+            let _ = may_answer.lock().expect("no thread panics with it").recv();
+            let target = question.fields("x-forwarded-uri").concat();
+            let session = question.fields("x-request-id").concat();
+            let fields = format!("Location: /login?next={target}\r\nSet-Cookie: s={session}\r\n");
+            respond("302 Found", &fields)
+        });
+        let origin = Origin::hello();
+        let authorizer = format!("send: [cookie], cache: {{ for: 60s, {cache} }}, timeout: 60s");
+        let gateway = gateway(&portal.url(), &origin, &authorizer, "", METRICS);
+        let mut clients = paths.map(|_| gateway.client());
+        for (client, path) in clients.iter_mut().zip(paths) {
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+        }
+        eventually("two requests wait for the answer to the third", || {
+            metrics(&gateway).contains("\nhttp_server_active_requests 3\n")
+        });
+        drop(release);
+        let mut sessions = BTreeSet::new();
+        for (client, path) in clients.iter_mut().zip(paths) {
+            let answer = client.response("GET");
+            assert_eq!(answer.status, 302);
+            assert_eq!(answer.field("location"), Some(&*format!("/login?next={path}")));
+            sessions.insert(answer.field("set-cookie").map(str::to_owned));
+        }
+        assert_eq!((sessions.len(), portal.asked()), (3, 3), "{cache}");
+    }
 }

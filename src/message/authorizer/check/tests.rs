@@ -1,6 +1,7 @@
 //! Answers of authorizers over gRPC: what passes, what a refusal has, and what is no answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::uri::PathAndQuery;
 
@@ -161,21 +162,24 @@ fn a_field_with_a_line_break_is_no_answer_and_fields_have_a_bound() {
 #[test]
 fn an_answer_holds_as_one_over_http_does() {
     let passes = |told: &[(&str, &str)]| {
-        answer(Some(0), Some(HttpResponse::Ok(ok(&[], told)))).unwrap().holds
+        answer(Some(0), Some(HttpResponse::Ok(ok(&[], told)))).unwrap().reuse
     };
     let denies = |code, headers: &[(&str, &str)]| {
-        answer(Some(7), Some(HttpResponse::Denied(denied(code, headers, "")))).unwrap().holds
+        answer(Some(7), Some(HttpResponse::Denied(denied(code, headers, "")))).unwrap().reuse
     };
-    let seconds = |count| Some(Duration::from_secs(count));
-    assert_eq!(passes(&[]), seconds(10));
-    assert_eq!(passes(&[("cache-control", "max-age=3")]), seconds(3));
-    assert_eq!(passes(&[("cache-control", "no-store")]), None);
-    assert_eq!(passes(&[("set-cookie", "a=1")]), None);
-    assert_eq!(denies(None, &[]), seconds(10));
-    assert_eq!(denies(Some(403), &[("cache-control", "max-age=3")]), seconds(3));
-    assert_eq!(denies(Some(403), &[("set-cookie", "a=1")]), None);
-    for code in [200, 401, 404, 429, 503] {
-        assert_eq!(denies(Some(code), &[]), None, "{code}");
+    let within = |seconds| Reuse::Within(Duration::from_secs(seconds));
+    assert_eq!(passes(&[]), within(10));
+    assert_eq!(passes(&[("cache-control", "max-age=3")]), within(3));
+    assert_eq!(passes(&[("cache-control", "no-store")]), Reuse::Never);
+    assert_eq!(passes(&[("set-cookie", "a=1")]), Reuse::Never);
+    assert_eq!(denies(None, &[]), within(10));
+    assert_eq!(denies(Some(403), &[("cache-control", "max-age=3")]), within(3));
+    assert_eq!(denies(Some(403), &[("set-cookie", "a=1")]), Reuse::Never);
+    for code in [200, 401, 404, 503] {
+        assert_eq!(denies(Some(code), &[]), Reuse::Waiting, "{code}");
+    }
+    for code in [302, 429] {
+        assert_eq!(denies(Some(code), &[]), Reuse::Never, "{code}");
     }
 }
 
