@@ -33,7 +33,10 @@ impl Engine {
             auth.look_up_key(&subject, now).await;
         }
         let second = route.policies.iter().filter(|policy| policy.needs_authorizer());
-        let mut decision = limiter.decide(second, &subject, headroom, now).await;
+        let mut decision = match route.may_delay() {
+            true => limiter.decide_open(second, &subject, headroom, now).await,
+            false => limiter.decide(second, &subject, headroom, now).await,
+        };
         let store_us = timer.end(begun);
         seen.observe(&decision, &subject, route, request, wall);
         self.warn(&mut decision);

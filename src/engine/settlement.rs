@@ -154,7 +154,11 @@ impl Settlement {
     pub fn give_back(mut self) -> Settled {
         let lease = std::mem::take(&mut self.lease);
         let at = self.engine.give_back_all(&lease);
-        let units = lease.policies().map(|policy| (Arc::clone(policy), 0)).collect();
+        let mut units: SmallVec<_> =
+            lease.policies().map(|policy| (Arc::clone(policy), 0)).collect();
+        if let Some(later) = self.later.take() {
+            units.extend(later.give_back().units);
+        }
         Settled { at, units, unsettled: None, usage: None }
     }
 
@@ -162,7 +166,8 @@ impl Settlement {
     /// that is nothing.
     pub fn closing_known(mut self: Box<Self>) -> Option<Box<Self>> {
         self.lease.close_known();
-        (!self.lease.is_empty()).then_some(self)
+        self.later = self.later.take().and_then(Self::closing_known);
+        if self.lease.is_empty() { self.later.take() } else { Some(self) }
     }
 
     /// Adds the settlement of the second decision on the request.

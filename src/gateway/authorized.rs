@@ -16,7 +16,7 @@ use tokio::time::timeout_at;
 use tollgate_core::decision::{Decision, LimitFields, Outcome, OwnedDecision};
 use tollgate_core::policy::Policy;
 use tollgate_core::request::Content;
-use tollgate_core::time::{Moment, monotonic};
+use tollgate_core::time::{Moment, Span, monotonic};
 
 use super::body::ResponseBody;
 use super::dispatch::Admission;
@@ -198,8 +198,7 @@ impl Gateway {
         let route = admission.route;
         let second = part(&rules.route(route).policies, true);
         if second.is_empty() {
-            exchange.stays_charged();
-            return Passed::On(admission, exchange.limits(&decision));
+            return on(admission, exchange.limits(&decision), exchange);
         }
         let peer = PeerView {
             address: client.peer,
@@ -221,10 +220,8 @@ impl Gateway {
         let mut judgement =
             self.engine.judge_authorized(rules, route, &view, moment, headroom).await;
         self.metrics.decided(&second, &judgement.decision);
-        let is_admitted = matches!(judgement.decision.outcome, Outcome::Admit);
-        match is_admitted {
-            true => exchange.stays_charged(),
-            false => exchange.give_back(),
+        if !matches!(judgement.decision.outcome, Outcome::Admit) {
+            exchange.give_back();
         }
         exchange.judged_again(&mut judgement);
         let decision = decision.joined(judgement.decision.into_owned());
@@ -237,7 +234,16 @@ impl Gateway {
             Outcome::Refuse(retry) => {
                 Passed::Refused(Box::new(Refused::new(decision, retry, limits)))
             }
-            _ => Passed::On(admission.admitted_by(&decision), limits),
+            _ => on(admission.admitted_by(&decision), limits, exchange),
         }
     }
+}
+
+/// An admitted request passes, and what was charged stays charged. If it must wait before, its time may
+/// end meanwhile, and then all is given back.
+fn on(admission: Admission, limits: LimitFields, exchange: &mut Exchange) -> Passed {
+    if admission.delay == Span::ZERO {
+        exchange.stays_charged();
+    }
+    Passed::On(admission, limits)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::portal::Portal;
 use super::{ANN, gateway, get, outcomes};
-use crate::support::{Origin, now};
+use crate::support::{Origin, eventually, now};
 
 #[test]
 fn a_request_that_the_authorizer_refuses_stays_charged() {
@@ -106,5 +106,32 @@ fn units_in_flight_end_with_the_response() {
     let mut client = gateway.client();
     for _ in 0..5 {
         assert_eq!(client.get("/", &[ANN]).status, 200);
+    }
+}
+
+#[test]
+fn a_request_whose_time_ends_during_its_delay_uses_none_of_its_limits() {
+    let portal = Portal::start();
+    let origin = Origin::hello();
+    for key in ["ip", "authorizer:remote-user"] {
+        let top = format!(
+            "policies:\n  \
+               queue: {{ key: {key:?}, limit: 1/3s, algorithm: leaky_bucket, max_delay: 1m }}\n  \
+               by-ip: {{ key: ip, limit: 2/day, algorithm: fixed_window }}\n  \
+               by-user: {{ key: \"authorizer:remote-user\", limit: 2/day, algorithm: fixed_window }}"
+        );
+        let route = "policies: [queue, by-ip, by-user], timeouts: { request: 500ms }";
+        let gateway = gateway(&portal.url(), &origin, "", route, &top);
+        let ask = || get(&gateway, "/", &[ANN]).status;
+        assert_eq!(ask(), 200);
+        let mut late = 0;
+        eventually("the queue is empty", || {
+            let status = ask();
+            late += usize::from(status == 504);
+            assert!([200, 504].contains(&status), "{status} after {late} requests were late");
+            status == 200
+        });
+        assert!(late > 0, "{key}");
+        assert_eq!(ask(), 429, "two were admitted");
     }
 }
