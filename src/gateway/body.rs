@@ -144,6 +144,19 @@ impl Content {
             Self::Upstream(body, _) => body.is_end_stream(),
         }
     }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Local(bytes) => SizeHint::with_exact(bytes.len().try_into().unwrap_or(u64::MAX)),
+            Self::Upstream(body, _) => body.size_hint(),
+        }
+    }
+
+    /// Whether all its bytes have been read. The end of its stream may come later, and the server need
+    /// not ask for it.
+    fn is_complete(&self) -> bool {
+        self.is_end_stream() || self.size_hint().exact() == Some(0)
+    }
 }
 
 /// What a body says when it is asked for its next frame.
@@ -164,12 +177,7 @@ impl Inner {
         if self.compressed.is_some() || self.withholding.is_some() {
             return SizeHint::default();
         }
-        match &self.content {
-            Content::Local(bytes) => {
-                SizeHint::with_exact(bytes.len().try_into().unwrap_or(u64::MAX))
-            }
-            Content::Upstream(body, _) => body.size_hint(),
-        }
+        self.content.size_hint()
     }
 
     /// The next frame of the body as it was made. The settlement reads it.
@@ -187,11 +195,9 @@ impl Inner {
         };
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
-                if let Some(bytes) = frame.data_ref()
-                    && let Some(settlement) = settlement
-                {
-                    settlement.observe(bytes);
-                    if content.is_end_stream() {
+                if let Some(settlement) = settlement {
+                    frame.data_ref().into_iter().for_each(|bytes| settlement.observe(bytes));
+                    if frame.is_trailers() || content.is_complete() {
                         settlement.ended();
                     }
                 }

@@ -4,13 +4,15 @@ use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::mpsc;
 
-use crate::support::{Client, Gateway, Origin, StoreKind, on_every_store};
+use crate::support::frames::{DATA, HEADERS, frame, head};
+use crate::support::{Client, Endpoint, Gateway, Origin, StoreKind, on_every_store};
 use crate::traffic::{TOKEN, metric};
 
 on_every_store!(
     a_field_or_a_document_of_the_response_settles_the_cost,
     a_client_that_has_spent_more_than_remained_is_in_debt,
     a_stream_of_events_is_relayed_at_once_and_its_last_usage_is_charged,
+    a_response_that_ends_with_trailers_settles_the_cost,
     a_response_that_ends_before_it_states_its_cost_stays_charged,
     a_response_costs_units_of_its_length,
     one_url_may_answer_a_document_events_or_lines,
@@ -20,6 +22,12 @@ const STREAM: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
                       Transfer-Encoding: chunked\r\n\r\n";
 const TOKENS: &str = "key: ip, limit: 10000/day, \
                       cost: { reserve: 2000, settle: { sse_json: /usage/total_tokens } }";
+
+/// The answer of a language model.
+const ANSWER: &str =
+    r#"{"choices":[],"usage":{"prompt_tokens":300,"completion_tokens":21,"total_tokens":321}}"#;
+const ANSWERS: &str =
+    "key: ip, limit: 10000/day, cost: { reserve: 2000, settle: { usage: openai } }";
 
 fn chunk(text: &str) -> String {
     format!("{:x}\r\n{text}\r\n", text.len())
@@ -103,6 +111,16 @@ fn a_stream_of_events_is_relayed_at_once_and_its_last_usage_is_charged(store: St
     for request in origin.received() {
         assert_eq!(request.fields("accept-encoding"), ["identity"]);
     }
+}
+
+fn a_response_that_ends_with_trailers_settles_the_cost(store: StoreKind) {
+    let origin = Origin::answering(|_| {
+        let event = chunk(&format!("data: {ANSWER}\n\ndata: [DONE]\n\n"));
+        format!("{STREAM}{event}0\r\nx-end: 1\r\n\r\n")
+    });
+    let gateway = store.limiting(&origin, ANSWERS);
+    let mut client = gateway.client();
+    assert_eq!([(); 3].map(|()| remaining(&mut client)), [8_000, 7_679, 7_358]);
 }
 
 fn a_response_that_ends_before_it_states_its_cost_stays_charged(store: StoreKind) {
@@ -216,6 +234,27 @@ fn tokens_are_counted_by_their_weights_and_stand_in_the_access_log() {
     assert_eq!(tokens(1), [None; 3]);
     assert_eq!((tokens(2), &lines[2]["unsettled"]), (tokens(0), &"broken".into()));
     assert!(lines[3]["unsettled"].is_null() && lines[1]["unsettled"].is_null());
+}
+
+/// The server needs no more than the announced length.
+#[test]
+fn a_response_whose_stream_stays_open_behind_its_length_settles_the_cost() {
+    let endpoint = Endpoint::answering(|_, request| {
+        let length = ANSWER.len().to_string();
+        let fields = [(":status", "200"), ("content-length", &*length)];
+        let body = frame(DATA, 0, request.stream, ANSWER.as_bytes());
+        let response = [head(request.stream, &fields, false), body].concat();
+        if request.kind == HEADERS { response } else { Vec::new() }
+    });
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         upstreams: {{ app: {{ endpoints: [{:?}] }} }}\n\
+         policies: {{ p: {{ {ANSWERS} }} }}\n\
+         routes: [{{ path: /*, policies: [p], upstream: app }}]\n",
+        endpoint.url()
+    ));
+    let mut client = gateway.client();
+    assert_eq!([(); 3].map(|()| remaining(&mut client)), [8_000, 7_679, 7_358]);
 }
 
 #[test]
