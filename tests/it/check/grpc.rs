@@ -37,6 +37,9 @@ pub(super) struct Descriptor {
     is_negative: bool,
 }
 
+/// The number of `DAY` in the protocol.
+pub(super) const DAY: i32 = 4;
+
 /// A limit that the question brings along.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Limit {
@@ -202,6 +205,13 @@ fn descriptors_are_counted_under_both_kinds_of_domains() {
     );
     let other = [("generic_key", "login"), ("remote_address", "10.0.0.2")];
     assert_eq!(over(address, "edge", &other, 1), [false]);
+    // Its limit was higher. One hit is given back, and the counter is still above the limit of now.
+    let many = [("generic_key", "login"), ("remote_address", "10.0.0.3")];
+    let limit = Some(Limit { requests: 10, unit: DAY });
+    let raised = Descriptor { limit, ..descriptor(&many, Some(8)) };
+    let back = |hits| Descriptor { is_negative: true, ..descriptor(&many, Some(hits)) };
+    let codes = [raised, back(1), back(6)].map(|it| ask(address, "edge", vec![it]).code);
+    assert_eq!(codes, [1, 2, 1]);
 
     let malformed = Question { domain: String::new(), descriptors: Vec::new(), hits: 0 };
     let (status, _) = call(address, SHOULD_RATE_LIMIT, &malformed);

@@ -4,13 +4,11 @@ use std::net::SocketAddr;
 
 use tempfile::TempDir;
 
-use super::grpc::{Answer, Descriptor, Limit, ask, descriptor};
+use super::grpc::{Answer, DAY, Descriptor, Limit, ask, descriptor};
 use crate::support::Gateway;
 
 const OK: i32 = 1;
 const OVER: i32 = 2;
-/// The number of `DAY` in the protocol.
-const DAY: i32 = 4;
 
 /// A gateway that judges the domain `d` of this file by these words of `envoy`, beside those that
 /// judge all descriptors together.

@@ -41,7 +41,7 @@ pub async fn of(response: Response<ResponseBody>) -> CheckResponse {
 fn is_told(name: &HeaderName) -> bool {
     name == RETRY_AFTER
         || ["ratelimit", "ratelimit-policy"].contains(&name.as_str())
-        || name.as_str().starts_with("x-ratelimit-")
+        || ["x-ratelimit-", "anthropic-ratelimit-"].iter().any(|it| name.as_str().starts_with(it))
 }
 
 /// Whether the client of a request that is refused gets this field: it belongs neither to the
@@ -101,6 +101,7 @@ mod tests {
         let told = [
             ("x-ratelimit-limit", "3"),
             ("ratelimit", "\"a\";r=1"),
+            ("anthropic-ratelimit-requests-limit", "3"),
             ("cache-control", "no-store"),
             ("x-request-id", "7"),
             ("x-tollgate-outcome", "admitted"),
@@ -108,7 +109,7 @@ mod tests {
         let answer = answered(200, &told, "").await;
         assert_eq!(answer.status, Some(Status::default()));
         let Some(HttpResponse::Ok(ok)) = answer.http_response else { panic!("it is refused") };
-        assert_eq!(fields(&ok.response_headers_to_add), told[..2]);
+        assert_eq!(fields(&ok.response_headers_to_add), told[..3]);
     }
 
     #[tokio::test]

@@ -121,10 +121,11 @@ impl Charging<'_> {
     }
 }
 
-/// Whether a slot only asks whether its counter is above the limit. A decision admits 0 hits on any
-/// counter, so they are counted alone. A decision is necessary for a policy that bans clients.
+/// Whether a slot only asks whether its counter is above the limit, or above it after hits were given
+/// back. A decision admits 0 hits on any counter, so they are counted alone. A decision is necessary
+/// for a policy that bans clients.
 fn is_question(slot: &Slot) -> bool {
-    slot.hits == Hits::Add(0) && slot.policy.penalty.is_none()
+    slot.hits.added() == 0 && slot.policy.penalty.is_none()
 }
 
 /// What a slot charges.
