@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tollgate_core::time::Span;
 
-use super::settings::{CheckSettings, EjectSettings};
+use super::settings::{CheckSettings, EjectSettings, UpstreamSettings};
 
 /// How often the period of an ejection may double.
 const MAX_DOUBLINGS: u32 = 3;
@@ -53,6 +53,22 @@ pub struct KeptHealth {
     pub of_checks: bool,
     /// Ejections, which requests cause.
     pub of_requests: bool,
+}
+
+impl KeptHealth {
+    /// Which judgements still hold. What was learned by connections of another kind or by another check
+    /// may be what the change mends.
+    pub fn between(old: &UpstreamSettings, new: &UpstreamSettings) -> Self {
+        let connects_alike = old.tls == new.tls && old.connect_timeout == new.connect_timeout;
+        let asks_alike = match (&old.check, &new.check) {
+            (Some(old), Some(new)) => old.path == new.path && old.timeout == new.timeout,
+            _ => false,
+        };
+        Self {
+            of_checks: connects_alike && asks_alike,
+            of_requests: connects_alike && old.eject.is_some() && new.eject.is_some(),
+        }
+    }
 }
 
 impl HealthState {

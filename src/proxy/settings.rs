@@ -12,7 +12,6 @@ use rustls::pki_types::ServerName;
 use tollgate_core::policy::Clients;
 
 use super::fallback::{Fallback, FallbackCause};
-use super::health::KeptHealth;
 use super::interim::InterimRelay;
 use super::limit::ConnectionSettings;
 use super::tls::TlsSettings;
@@ -65,20 +64,6 @@ impl UpstreamSettings {
             check: None,
             eject: None,
             slow_start: Duration::from_secs(10),
-        }
-    }
-
-    /// Which judgements of an endpoint's health still hold with other settings. What was learned by
-    /// connections of another kind or by another check may be what the change mends.
-    pub fn keeps_health(&self, other: &Self) -> KeptHealth {
-        let connects_alike = self.tls == other.tls && self.connect_timeout == other.connect_timeout;
-        let asks_alike = match (&self.check, &other.check) {
-            (Some(old), Some(new)) => old.path == new.path && old.timeout == new.timeout,
-            _ => false,
-        };
-        KeptHealth {
-            of_checks: connects_alike && asks_alike,
-            of_requests: connects_alike && self.eject.is_some() && other.eject.is_some(),
         }
     }
 }

@@ -15,7 +15,7 @@ use tollgate_core::time::{Span, monotonic};
 use tracing::{info, warn};
 
 use super::endpoint_shared::{Address, EndpointShared};
-use super::health::{self, HealthChange, HealthState};
+use super::health::{self, HealthChange, HealthState, KeptHealth};
 use super::limit::{ConnectionCounts, ConnectionLimit};
 use super::settings::{EndpointSettings, Target, UpstreamSettings};
 use crate::message::Failure;
@@ -129,7 +129,7 @@ impl UpstreamShared {
     ) -> Option<Vec<Arc<EndpointShared>>> {
         let is_same = |it: &EndpointSettings| it.target == endpoint.target;
         let index = self.settings.endpoints.iter().position(is_same)?;
-        let keeps = self.settings.keeps_health(settings);
+        let keeps = KeptHealth::between(&self.settings, settings);
         let addresses = self.endpoints.lock();
         let kept = addresses[index].iter().filter_map(|old| {
             let health = old.health().kept(keeps);

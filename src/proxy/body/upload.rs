@@ -170,13 +170,18 @@ impl Upload {
         // may come after it.
         let is_at_end = self.is_end_stream() || self.size_hint().exact() == Some(0);
         if let Some(tap) = &mut self.tap
-            && let Poll::Ready(frame) = &polled
+            && let Poll::Ready(next) = &polled
         {
-            if let Some(Ok(frame)) = frame {
-                frame.data_ref().into_iter().for_each(|bytes| tap.passes(bytes));
-            }
             // The last frame need not be followed by another call.
-            if frame.is_none() || is_at_end && !matches!(frame, Some(Err(_))) {
+            let is_last = match next {
+                Some(Ok(frame)) => {
+                    frame.data_ref().into_iter().for_each(|bytes| tap.passes(bytes));
+                    frame.is_trailers() || is_at_end
+                }
+                Some(Err(_)) => false,
+                None => true,
+            };
+            if is_last {
                 tap.ends();
             }
         }

@@ -44,14 +44,16 @@ fn a_copy_has_the_head_and_the_body_of_its_request() {
     let body = vec![b'x'; 60_000];
     assert_eq!(client.get("/a?b=c", &["X-A: b"]).text(), "app");
     assert_eq!(client.request("POST", "/p", &[], &body).text(), "app");
-    let chunked = b"POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
-    client.send(chunked);
-    assert_eq!(client.response("POST").text(), "app");
-    eventually("all copies are answered", || count(&gateway, "sent") == 3.0);
+    for (path, trailers) in [("/c", ""), ("/t", "x-sum: 1\r\n")] {
+        let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+        client.send(format!("{head}3\r\nabc\r\n2\r\nde\r\n0\r\n{trailers}\r\n").as_bytes());
+        assert_eq!(client.response("POST").text(), "app");
+    }
+    eventually("all copies are answered", || count(&gateway, "sent") == 4.0);
     let find = |received: Vec<crate::support::Received>, path: &str| {
         received.into_iter().find(|it| it.line().contains(path)).expect("it was received")
     };
-    for path in ["/a?b=c", "/p", "/c"] {
+    for path in ["/a?b=c", "/p", "/c", "/t"] {
         let original = find(app.received(), path);
         let copy = find(shadow.received(), path);
         assert_eq!((original.line(), &original.body), (copy.line(), &copy.body));
@@ -61,7 +63,7 @@ fn a_copy_has_the_head_and_the_body_of_its_request() {
     }
     assert_eq!(find(shadow.received(), "/c").fields("content-length"), ["5"]);
     // The log and the metrics of the requests know nothing of it.
-    let lines = gateway.access_lines(3);
+    let lines = gateway.access_lines(4);
     assert!(lines.iter().all(|it| it["upstream"] == "app" && it["attempts"] == 1));
 }
 
