@@ -8,7 +8,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{LocalBoxFuture, WeakShared};
@@ -101,7 +100,7 @@ impl Authorizer {
         question: Question,
     ) -> Result<Rc<Answered>, NoAnswer> {
         let Some(cache) = &self.settings.cache else {
-            let answer = self.send(proxy, question, self.settings.timeout).await?;
+            let answer = self.send(proxy, question).await?;
             return Ok(Rc::new(answer.answered));
         };
         let key = QuestionKey::of(cache, &question, &self.secret);
@@ -109,7 +108,6 @@ impl Authorizer {
             self.metrics.used_kept();
             return Ok(kept);
         }
-        let begun = monotonic();
         let current = self.calls.borrow().get(&key).and_then(WeakShared::upgrade);
         // It is dropped after the call.
         let _listed = Listed { authorizer: self, key };
@@ -119,13 +117,11 @@ impl Authorizer {
                 self.metrics.used_shared();
                 return Ok(given.answered);
             }
-            let rest = self.settings.timeout.saturating_sub(begun.elapsed());
-            return Ok(self.send_and_keep(proxy, key, question, rest).await?.answered);
+            return Ok(self.send_and_keep(proxy, key, question).await?.answered);
         }
         let authorizer = Rc::clone(self);
         let sender = Rc::clone(proxy);
-        let limit = self.settings.timeout;
-        let call = async move { authorizer.send_and_keep(&sender, key, question, limit).await };
+        let call = async move { authorizer.send_and_keep(&sender, key, question).await };
         let call = call.boxed_local().shared();
         if let Some(weak) = call.downgrade() {
             self.calls.borrow_mut().insert(key, weak);
@@ -138,9 +134,8 @@ impl Authorizer {
         proxy: &Proxy,
         key: QuestionKey,
         question: Question,
-        limit: Duration,
     ) -> Result<Given, NoAnswer> {
-        let Answer { answered, reuse, .. } = self.send(proxy, question, limit).await?;
+        let Answer { answered, reuse, .. } = self.send(proxy, question).await?;
         let is_small = answered.size() <= MAX_KEPT_BYTES;
         let answered = Rc::new(answered);
         if let Reuse::Within(time) = reuse
@@ -151,15 +146,10 @@ impl Authorizer {
         Ok(Given { answered, reuse })
     }
 
-    /// Sends a question, whose answer must come within `limit`, and measures how long that takes.
-    async fn send(
-        &self,
-        proxy: &Proxy,
-        question: Question,
-        limit: Duration,
-    ) -> Result<Answer, NoAnswer> {
+    /// Sends a question, and measures how long its answer takes.
+    async fn send(&self, proxy: &Proxy, question: Question) -> Result<Answer, NoAnswer> {
         let begun = monotonic();
-        let asked = timeout(limit, ask(&self.settings, proxy, question)).await;
+        let asked = timeout(self.settings.timeout, ask(&self.settings, proxy, question)).await;
         let asked = asked.unwrap_or(Err(NoAnswer("timeout")));
         let took = monotonic().duration_since(begun);
         match &asked {

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use super::portal::{Portal, respond};
 use super::{ANN, METRICS, gateway, get, metrics};
@@ -141,4 +143,21 @@ fn an_answer_for_one_client_is_used_for_no_other() {
         }
         assert_eq!((sessions.len(), portal.asked()), (3, 3), "{cache}");
     }
+}
+
+/// A request that has waited for the answer of another one still has the whole time of the authorizer.
+#[test]
+fn a_request_that_has_waited_in_vain_is_asked_about_with_the_whole_time() {
+    let portal = Portal::answering(|_, _| {
+        thread::sleep(Duration::from_millis(1200));
+        respond("200 OK", "Cache-Control: no-store\r\n")
+    });
+    let origin = Origin::hello();
+    let authorizer = "send: [cookie], cache: { for: 60s }, timeout: 2s";
+    let gateway = gateway(&portal.url(), &origin, authorizer, "", "");
+    let mut clients: Vec<_> = (0..3).map(|_| gateway.client()).collect();
+    for client in &mut clients {
+        client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    assert!(clients.iter_mut().all(|client| client.response("GET").status == 200));
 }
