@@ -15,7 +15,7 @@ use super::Coding;
 /// The largest window of a frame of zstd. A decoder need not support a larger one (RFC 8878,
 /// section 3.1.1.1.2), and the memory for it is taken at once.
 const MAX_WINDOW: u64 = 8 * 1024 * 1024;
-/// The compressed bytes that are read at once. Many of them can stand for no text at all: a block
+/// The compressed bytes that are read without a pause, besides the rest of a block of zstd. Many of them can stand for no text at all: a block
 /// of gzip without text has ten bits, and one of zstd three bytes.
 const STEP_BYTES: usize = 8 * 1024;
 
@@ -28,7 +28,8 @@ pub struct Fault;
 pub enum Decoded {
     /// So many bytes, at least one.
     Bytes(usize),
-    /// None yet. This is the time for other work, because many steps may give none.
+    /// None now. This is the time for other work: compressed bytes stand for less text than it takes
+    /// to read them, or for none.
     NoneYet,
     /// None, and nothing follows.
     End,
@@ -53,7 +54,7 @@ pub struct Zstd {
 /// The blocks of a body, read one after another.
 pub struct Blocks {
     blocks: VecDeque<Bytes>,
-    /// The bytes that the present step may still read.
+    /// The bytes that may still be read before the next pause.
     left: usize,
 }
 
@@ -77,7 +78,6 @@ impl Decoder {
     /// # Errors
     /// If the bytes are not in the coding, break off, or something follows.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<Decoded, Fault> {
-        self.blocks_mut().left = STEP_BYTES;
         let read = match self {
             Self::Identity(blocks) => blocks.read(buffer),
             Self::Gzip(decoder) => decoder.read(buffer),
@@ -87,7 +87,10 @@ impl Decoder {
             Ok(0) if self.blocks_mut().blocks.is_empty() => Ok(Decoded::End),
             Ok(0) => Err(Fault),
             Ok(read) => Ok(Decoded::Bytes(read)),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Decoded::NoneYet),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.blocks_mut().left = STEP_BYTES;
+                Ok(Decoded::NoneYet)
+            }
             Err(_) => Err(Fault),
         }
     }
@@ -124,8 +127,8 @@ impl Read for Zstd {
 }
 
 impl BufRead for Blocks {
-    /// The rest of the present block, as far as this step may read it. The decoder of gzip goes on
-    /// after an error of the kind `WouldBlock`.
+    /// The rest of the present block, as far as it may be read before the next pause. The decoder of
+    /// gzip goes on after an error of the kind `WouldBlock`.
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         match self.blocks.front() {
             None => Ok(&[]),
@@ -160,8 +163,8 @@ impl Read for Blocks {
 mod tests {
     use std::io::Write as _;
 
-    use flate2::Compression;
     use flate2::write::GzEncoder;
+    use flate2::{Compression, Crc};
     use proptest::prelude::*;
     use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
@@ -231,31 +234,42 @@ mod tests {
         }
     }
 
-    /// How many steps give nothing before the end.
-    fn idle_steps(coding: Coding, body: Vec<u8>) -> usize {
+    /// How many pauses there are before the end, and how many bytes of text.
+    fn pauses(coding: Coding, body: &[u8]) -> (usize, usize) {
         let blocks = body.chunks(100_000).map(Bytes::copy_from_slice).collect::<Vec<_>>();
         let mut decoder = Decoder::new(coding, blocks.into_iter()).expect("it begins well");
-        let mut steps = 0;
+        let mut pauses = 0;
+        let mut text = 0;
         loop {
             match decoder.read(&mut [0; 100]).expect("it is in the coding") {
-                Decoded::Bytes(_) => panic!("it has no text"),
-                Decoded::NoneYet => steps += 1,
-                Decoded::End => return steps,
+                Decoded::Bytes(read) => text += read,
+                Decoded::NoneYet => pauses += 1,
+                Decoded::End => return (pauses, text),
             }
         }
     }
 
     #[test]
-    fn many_bytes_without_text_take_many_steps() {
+    fn many_bytes_with_little_or_no_text_have_many_pauses() {
         // Blocks of ten bits, and at the end the last block, the checksum and the length.
         let header = &gzip(b"")[..10];
         let empty = [2, 8, 32, 128, 0].repeat(200_000 / 4);
         let body = [header, &empty, &[3, 0], &[0; 8]].concat();
-        assert!(idle_steps(Coding::Gzip, body) >= 200_000 / STEP_BYTES);
+        let (count, text) = pauses(Coding::Gzip, &body);
+        assert!(count >= body.len() / STEP_BYTES && text == 0, "{count}");
+        // The same with a byte of text after each 8,000.
+        let part = [&empty[..8_000], &[0, 1, 0, 0xFE, 0xFF, b' ']].concat();
+        let mut sum = Crc::new();
+        sum.update(&[b' '; 30]);
+        let end = [sum.sum().to_le_bytes(), sum.amount().to_le_bytes()].concat();
+        let body = [header, &part.repeat(30), &[3, 0], &end].concat();
+        let (count, text) = pauses(Coding::Gzip, &body);
+        assert!(count >= body.len() / STEP_BYTES && text == 30, "{count}");
         // Blocks of three bytes, and at the end the last one.
         let header = [0x28, 0xB5, 0x2F, 0xFD, 0x00, 12 << 3];
         let body = [&header[..], &[0; 300_000], &[1, 0, 0]].concat();
-        assert!(idle_steps(Coding::Zstd, body) >= 300_000 / STEP_BYTES);
+        let (count, text) = pauses(Coding::Zstd, &body);
+        assert!(count >= body.len() / STEP_BYTES && text == 0, "{count}");
     }
 
     proptest! {
