@@ -112,8 +112,12 @@ impl Upstream {
             return Ok(None);
         }
         // A request waits for a stream if its worker has a connection of HTTP/2.
-        let mut sharing = endpoints.iter().filter(|it| !is_among(it, avoided));
-        Ok(sharing.find_map(|endpoint| {
+        let shared =
+            |index: &usize| balancer.serves(*index) && !is_among(&endpoints[*index], avoided);
+        let mut sharing: SmallVec<[usize; 8]> = (0..endpoints.len()).filter(shared).collect();
+        sharing.sort_by_key(|index| endpoints[*index].load());
+        Ok(sharing.into_iter().find_map(|index| {
+            let endpoint = &endpoints[index];
             endpoint.share().map(|reserved| Chosen { endpoint: Rc::clone(endpoint), reserved })
         }))
     }

@@ -30,6 +30,7 @@ pub(crate) const END_HEADERS: u8 = 4;
 
 /// Settings (RFC 9113, section 6.5.2).
 pub(crate) const HEADER_TABLE_SIZE: u16 = 1;
+pub(crate) const MAX_CONCURRENT_STREAMS: u16 = 3;
 pub(crate) const INITIAL_WINDOW_SIZE: u16 = 4;
 
 /// Codes of errors (RFC 9113, section 7).

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use super::{config, gateway, gateway_with};
-use crate::support::{Backend, Gateway, Origin, Reserved, Speaks, eventually};
+use crate::support::frames::{ACK, HEADERS, MAX_CONCURRENT_STREAMS, SETTINGS, head, ok, settings};
+use crate::support::{Backend, Endpoint, Gateway, Origin, Reserved, Speaks, eventually};
 
 const TWO_WORKERS: &str = "runtime: { workers: 2 }";
 const QUICK: &str = "slow_start: 0s, health: { path: /healthz, interval: 100ms, rise: 2, fall: 2 }";
@@ -95,6 +98,43 @@ fn an_endpoint_out_of_service_gets_no_repeated_request() {
         ask(&gateway, 10);
         assert_eq!(requests(&ill), before, "{bounds}");
     }
+}
+
+/// A worker has open connections of HTTP/2 to both endpoints. Requests wait for a stream of the one that
+/// is in service. Each check has a connection of its own, whose only request has the stream 1.
+#[test]
+fn an_endpoint_out_of_service_shares_no_connection() {
+    let is_well = Arc::new(AtomicBool::new(true));
+    let switch = Arc::clone(&is_well);
+    let ill = Endpoint::answering(move |_, frame| match frame.kind {
+        HEADERS if switch.load(Ordering::SeqCst) => ok(frame.stream),
+        HEADERS => head(frame.stream, &[(":status", "503")], true),
+        _ => Vec::new(),
+    });
+    let well = Endpoint::answering(|_, frame| match frame.kind {
+        SETTINGS if frame.flags & ACK == 0 => settings(&[(MAX_CONCURRENT_STREAMS, 1)]),
+        HEADERS => {
+            thread::sleep(Duration::from_millis(50));
+            ok(frame.stream)
+        }
+        _ => Vec::new(),
+    });
+    let bounds = "balance: round_robin, max_connections: 1, queue: { length: 9, timeout: 60s }";
+    let gateway = gateway(&[ill.url(), well.url()], &format!("{bounds}, {QUICK}"), "");
+    let later = || ill.frames().iter().filter(|it| it.kind == HEADERS && it.stream > 1).count();
+    eventually("it has a connection", || {
+        ask(&gateway, 1);
+        later() > 0
+    });
+    is_well.store(false, Ordering::SeqCst);
+    eventually("it is down", || gateway.log().contains("an endpoint is down"));
+    let before = later();
+    let mut clients: Vec<_> = (0..6).map(|_| gateway.client()).collect();
+    for client in &mut clients {
+        client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    assert!(clients.iter_mut().all(|client| client.response("GET").status == 200));
+    assert_eq!(later(), before);
 }
 
 #[test]
