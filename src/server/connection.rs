@@ -17,6 +17,7 @@ use tollgate_core::drain::Drain;
 use tollgate_core::time::monotonic;
 use tracing::debug;
 
+use super::drive::End;
 use super::http1::{Ended, Http1, Served};
 use super::http2::{self, PREFACE};
 use super::service::RequestService;
@@ -163,11 +164,16 @@ where
     if let (Version::Http2, Some(bounds)) = (version, settings.http2) {
         let ticks = protocols.ticker.ticks();
         let drain = drain.clone();
+        let address = peer.address;
         let service = service(peer, None, settings);
         let activity = activity(opened);
         let served =
             boxed(|| http2::serve(stream, bounds, settings, activity, ticks, drain, service));
-        return Ended::Closed(served.await.name());
+        let end = served.await;
+        if let End::Excess(bound) = end {
+            debug!(%address, bound, "a connection of HTTP/2 is closed: its client sends too much");
+        }
+        return Ended::Closed(end.name());
     }
     let mut exchange = Exchange::new(activity(opened), Phase::Opening);
     loop {

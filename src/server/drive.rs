@@ -7,6 +7,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use h2::Reason;
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::rt::bounds::Http2ServerConnExec;
@@ -59,6 +60,8 @@ pub enum End {
     /// By an error of the client: it has left in the middle of a request, or what it has sent
     /// is no HTTP. The library has answered, if it could.
     Failed,
+    /// The client has exceeded this bound of HTTP/2.
+    Excess(&'static str),
     /// In the middle of a response.
     Broken,
     /// The client exceeded a time limit, and there is no answer to that.
@@ -73,6 +76,7 @@ impl End {
         match ended {
             Ok(()) => Self::Closed,
             Err(error) if error.is_user() => Self::Broken,
+            Err(error) if is_excess(&error) => Self::Excess("a bound of the HTTP library"),
             Err(_) => Self::Failed,
         }
     }
@@ -87,11 +91,18 @@ impl End {
         match self {
             Self::Closed => "closed",
             Self::Failed => "client_error",
+            Self::Excess(_) => "excess",
             Self::Broken => "broken_response",
             Self::Overdue => "timeout",
             Self::Drained => "drain",
         }
     }
+}
+
+/// Whether the HTTP/2 library has ended the connection because the client sends too much.
+fn is_excess(error: &hyper::Error) -> bool {
+    let error = error.source().and_then(|source| source.downcast_ref::<h2::Error>());
+    error.is_some_and(|it| it.is_library() && it.reason() == Some(Reason::ENHANCE_YOUR_CALM))
 }
 
 /// Polls the connection until it is pending or has ended.

@@ -1,18 +1,18 @@
 //! One process takes over from another on the same port, under load.
 
 use std::cell::Cell;
-use std::io;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tokio::task::spawn_local;
 
 use crate::support::http::{Http, block_on, soon};
-use crate::support::{Certificates, Client, Gateway, TlsClient, eventually, reserved};
+use crate::support::{Certificates, Client, Gateway, Origin, TlsClient, eventually, reserved};
 
 /// What the certificate is for.
 const NAME: &str = "gateway.test";
@@ -114,6 +114,41 @@ fn processes_take_over_from_each_other_under_load_without_a_failed_request() {
         assert_eq!(old.wait().code(), Some(0));
     }
     assert_eq!(clients.stop(), [""; 0]);
+}
+
+/// The old process has an accepted connection that waits for its permit.
+#[test]
+fn a_process_that_stops_accepts_nothing_new_while_a_connection_waits_for_its_place() {
+    let address = free_address();
+    let (release, may_answer) = mpsc::channel::<()>();
+    let may_answer = Mutex::new(may_answer);
+    let origin = Origin::serving(move |stream, read| {
+        read();
+        let _ = may_answer.lock().expect("no thread panics with it").recv();
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nold");
+    });
+    let old = Gateway::start(&format!(
+        "listeners: [{{ address: \"{address}\", max_connections: 1 }}]\n\
+         upstreams: {{ app: \"http://{}\" }}\n\
+         routes: [{{ path: /*, upstream: app }}]\nruntime: {{ workers: 1 }}\n",
+        origin.address()
+    ));
+    let mut busy = Client::connect(address);
+    busy.send(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    eventually("it is busy", || origin.received().len() == 1);
+    let _waiting = Client::connect(address);
+    // Until it is accepted.
+    thread::sleep(Duration::from_millis(100));
+    let _new = gateway_at(address);
+    old.terminate();
+    // Until the handshakes are complete that had begun.
+    thread::sleep(Duration::from_millis(500));
+    for _ in 0..20 {
+        let mut client = Client::connect(address);
+        assert_eq!(client.get("/", &["Connection: close"]).text(), "ok");
+    }
+    drop(release);
+    assert_eq!(busy.response("GET").text(), "old");
 }
 
 /// A gateway with an admin listener at another address.

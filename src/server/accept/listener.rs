@@ -5,14 +5,15 @@
 //! workers share one. The same holds for TCP on systems other than Linux. A
 //! [`Balancer`] evens out what the kernel distributes unevenly.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::future::pending;
 use std::io;
-use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
-use tokio::task::spawn_local;
+use futures_util::FutureExt as _;
+use tokio::sync::{Notify, watch};
+use tokio::task::{spawn_local, unconstrained};
 use tokio::time::sleep;
 use tollgate_core::drain::Drain;
 use tollgate_core::time::monotonic;
@@ -21,7 +22,7 @@ use tracing::warn;
 use super::balance::{self, Accepted, Balancer, Handoff};
 use super::config::{ListenerConfig, ListenerHandle, WorkerView};
 use super::error::BindError;
-use super::permits::{Capacity, STRANGERS};
+use super::permits::{Capacity, Permit, Permits, STRANGERS};
 use super::socket::{Acceptor, OpenSocket, WorkerSocket};
 use crate::boxed::boxed;
 use crate::platform::OwnSockets;
@@ -120,7 +121,7 @@ impl Listener {
 /// At most `max_connections` are served at once, over all workers, and no more than the
 /// [`Capacity`] that all listeners share. Each worker may hold one more connection that
 /// waits for a permit; all others wait in the kernel. Clients that connect before the
-/// drain are served.
+/// drain are served. In the drain, all of them wait here, and the socket is closed.
 ///
 /// `metrics`: where the connections are counted, if they are.
 ///
@@ -142,44 +143,57 @@ where
     let address = config.borrow().settings.address.to_string();
     let metrics = metrics.map(|worker| ConnectionMetrics::new(worker, &address));
     let server = ConnectionServer::new(config, drain.clone(), metrics, service);
+    // It ends the accepting also while an accepted connection waits for its permit.
+    let over = Notify::new();
+    let closing = async {
+        close(&acceptor, drain).await;
+        over.notify_one();
+        pending().await
+    };
     let accepting = async {
-        let mut closed = pin!(close(&acceptor, drain.clone()));
         let mut warned = None;
-        let mut turned_away = None;
-        loop {
+        let last = loop {
             let (transport, peer) = tokio::select! {
                 biased;
                 accepted = accept(&acceptor, &mut warned) => accepted,
-                () = &mut closed => return,
+                () = over.notified() => break None,
             };
-            let permit = if server.is_for(&peer) {
-                let Some(permit) = permits.acquire().await else { return };
-                permit
-            } else {
-                let Some(permit) = permits.for_stranger() else {
-                    turn_away(&peer, &mut turned_away);
-                    continue;
-                };
-                permit
+            let permit = tokio::select! {
+                biased;
+                permit = server.permit(&permits, &peer) => permit,
+                () = over.notified() => break Some((transport, peer)),
             };
-            if let Some(accepted) = balancer.assign(transport, peer, permit) {
-                server.spawn(accepted);
-            }
-        }
+            server.serve(transport, peer, permit, &balancer);
+        };
+        last.into_iter().chain(arrived(&acceptor)).collect::<Vec<_>>()
     };
     // This runs concurrently with accepting: a connection that was handed off has a
     // permit and must not wait behind an accepted one that has none yet.
-    let receiving = async {
-        while let Some(accepted) = handoff.next().await {
-            server.spawn(accepted);
+    let waiting = tokio::select! {
+        waiting = accepting => waiting,
+        () = server.receive(&mut handoff) => Vec::new(),
+        waiting = closing => waiting,
+    };
+    // The socket is closed before the last connections have their permits. Otherwise the kernel would
+    // go on to choose it for new ones.
+    drop(acceptor);
+    let serving = async {
+        for (transport, peer) in waiting {
+            let permit = server.permit(&permits, &peer).await;
+            server.serve(transport, peer, permit, &balancer);
         }
     };
-    tokio::select! { () = accepting => {}, () = receiving => {} }
+    tokio::select! { () = serving => {}, () = server.receive(&mut handoff) => {} }
     handoff.close();
-    while let Some(accepted) = handoff.next().await {
-        server.spawn(accepted);
-    }
+    server.receive(&mut handoff).await;
     Ok(())
+}
+
+/// The connections that have arrived and were not accepted. Those that cannot be accepted are reset.
+fn arrived(acceptor: &Acceptor) -> impl Iterator<Item = (Transport, Peer)> {
+    // The runtime would interrupt many in a row.
+    let next = || unconstrained(acceptor.accept()).now_or_never();
+    std::iter::from_fn(move || next()?.ok())
 }
 
 /// Serves the connections of a listener on one worker.
@@ -188,6 +202,8 @@ struct ConnectionServer<F> {
     drain: Drain,
     metrics: Option<Rc<ConnectionMetrics>>,
     service: Rc<F>,
+    /// When the log has last warned of a client that was turned away.
+    turned_away: Cell<Option<Instant>>,
 }
 
 impl<F> ConnectionServer<F> {
@@ -201,7 +217,49 @@ impl<F> ConnectionServer<F> {
             let protocols = protocols(&mut config, metrics.clone(), drain.clone());
             (config, protocols)
         });
-        Self { current, drain, metrics, service: Rc::new(service) }
+        Self { current, drain, metrics, service: Rc::new(service), turned_away: Cell::default() }
+    }
+
+    /// Waits for a permit for a connection of this client. None: it is turned away, because the listener
+    /// is not for it and too many like it are open.
+    async fn permit(&self, permits: &Permits, peer: &Peer) -> Option<Permit> {
+        if self.protocols().are_for(peer) {
+            return permits.acquire().await;
+        }
+        let permit = permits.for_stranger();
+        if permit.is_none() {
+            turn_away(peer, &self.turned_away);
+        }
+        permit
+    }
+
+    /// Serves a connection that has a permit, on this worker or on another one.
+    fn serve<S>(
+        &self,
+        transport: Transport,
+        peer: Peer,
+        permit: Option<Permit>,
+        balancer: &Balancer,
+    ) where
+        F: Fn(Peer, Option<ClientLink>, &ListenerSettings) -> S + 'static,
+        S: RequestService,
+    {
+        if let Some(permit) = permit
+            && let Some(accepted) = balancer.assign(transport, peer, permit)
+        {
+            self.spawn(accepted);
+        }
+    }
+
+    /// Serves the connections that other workers hand off, until no more can come.
+    async fn receive<S>(&self, handoff: &mut Handoff)
+    where
+        F: Fn(Peer, Option<ClientLink>, &ListenerSettings) -> S + 'static,
+        S: RequestService,
+    {
+        while let Some(accepted) = handoff.next().await {
+            self.spawn(accepted);
+        }
     }
 
     /// Serves a connection under the current configuration, in a task of its own.
@@ -223,11 +281,6 @@ impl<F> ConnectionServer<F> {
             connection::serve(transport, peer, place, protocols, drain, &*service).await;
             drop(assignment);
         }));
-    }
-
-    /// Whether the listener is for this client.
-    fn is_for(&self, peer: &Peer) -> bool {
-        self.protocols().are_for(peer)
     }
 
     fn protocols(&self) -> Rc<Protocols> {
@@ -284,10 +337,10 @@ async fn accept(acceptor: &Acceptor, warned: &mut Option<Instant>) -> (Transport
 
 /// A client that the listener is not for gets no answer, because too many like it have not ended.
 /// That is logged from time to time; `warned` is the time of the last warning.
-fn turn_away(peer: &Peer, warned: &mut Option<Instant>) {
+fn turn_away(peer: &Peer, warned: &Cell<Option<Instant>>) {
     let now = monotonic();
-    if warned.is_none_or(|warned| now >= warned + WARNING_INTERVAL) {
-        *warned = Some(now);
+    if warned.get().is_none_or(|warned| now >= warned + WARNING_INTERVAL) {
+        warned.set(Some(now));
         let client = peer.uid.map_or_else(|| peer.address.to_string(), |uid| format!("uid {uid}"));
         warn!(
             client,

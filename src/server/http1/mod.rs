@@ -220,7 +220,7 @@ impl Ended {
     fn of(end: End, stream: Stream, has_all: bool, is_responding: bool) -> Self {
         let cause = end.name();
         match end {
-            End::Closed | End::Failed => Self::Complete { stream, has_all, cause },
+            End::Closed | End::Failed | End::Excess(_) => Self::Complete { stream, has_all, cause },
             End::Overdue | End::Drained if !is_responding => Self::over(stream, cause),
             // A client of HTTP/1.0 would take what it has for the whole response.
             End::Overdue | End::Drained | End::Broken => {

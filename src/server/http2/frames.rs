@@ -75,6 +75,16 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// The setting that the client has exceeded; none for another fault.
+    pub const fn bound(self) -> Option<&'static str> {
+        match self {
+            Self::Resets => Some("http2.max_resets"),
+            Self::Control => Some("http2.max_control_frames"),
+            Self::WindowUpdates => Some("http2.max_window_updates"),
+            Self::NoSettings | Self::FrameSize | Self::Window | Self::PseudoTrailer => None,
+        }
+    }
+
     /// The error code that is sent to the client (RFC 9113, section 7).
     const fn code(self) -> u32 {
         match self {

@@ -51,6 +51,7 @@ impl<T: AsyncWrite + Unpin> Guard<T> {
     fn inspect(&mut self, cx: &mut Context<'_>, bytes: &mut [u8]) -> io::Result<()> {
         self.turn_bytes += bytes.len();
         if let Err(fault) = self.frames.inspect(bytes, monotonic) {
+            fault.bound().into_iter().for_each(|bound| self.streams.exceeds(bound));
             let goaway = self.frames.goaway(fault);
             // The connection closes in any case. If there is room, the client gets the reason.
             // Otherwise it would interrupt a frame.

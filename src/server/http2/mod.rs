@@ -77,7 +77,12 @@ fn protocol(
     streams: &Rc<Streams>,
 ) -> Builder<LocalExecutor> {
     let mut protocol = Builder::new(LocalExecutor(Rc::clone(streams)));
-    let head_bytes = u32::try_from(settings.max_head_bytes).unwrap_or(u32::MAX);
+    // The library answers a larger head itself, and no log has it. So the service gets heads above
+    // the bound of the listener, too, and refuses them.
+    let head_bytes = settings.max_head_bytes.saturating_mul(2).try_into().unwrap_or(u32::MAX);
+    // Clients of a proxy may cancel all their requests at once, before this worker has seen them.
+    // Resets are counted before the library reads them.
+    let resets = bounds.max_streams.max(bounds.max_resets);
     let window_bytes = bounds.max_streams.max(1).saturating_mul(STREAM_WINDOW_BYTES);
     protocol
         .enable_connect_protocol()
@@ -85,12 +90,8 @@ fn protocol(
         .max_header_list_size(head_bytes)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(window_bytes.min(MAX_WINDOW_BYTES))
+        .max_pending_accept_reset_streams(usize::try_from(resets).unwrap_or(usize::MAX))
         .max_send_buf_size(SEND_BUFFER_BYTES);
-    if bounds.reset_percent > 0 {
-        // A proxy may cancel all of its calls at once, before this worker has seen them.
-        let most = usize::try_from(bounds.max_streams).unwrap_or(usize::MAX);
-        protocol.max_pending_accept_reset_streams(most);
-    }
     protocol
 }
 
@@ -170,7 +171,7 @@ pub async fn serve<S: RequestService>(
             end
         })
         .await;
-        end
+        streams.excess().map_or(end, End::Excess)
     };
     // A client that was idle has answered a ping that was sent behind all responses.
     let answered = |began: Instant| streams.idle().is_some_and(|since| since >= began);
@@ -247,6 +248,9 @@ fn check<B>(request: &Request<B>, settings: &ListenerSettings) -> Result<(), Mal
     if headers.len() > settings.max_headers {
         return Err(Malformed::TooManyFields);
     }
+    if head_size(request) > settings.max_head_bytes {
+        return Err(Malformed::HeadTooLarge);
+    }
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
     if lengths.next().is_some_and(|length| content_length(length.as_bytes()).is_none()) {
         return Err(Malformed::BadLength);
@@ -273,6 +277,20 @@ fn check<B>(request: &Request<B>, settings: &ListenerSettings) -> Result<(), Mal
         true => Err(Malformed::TargetTooLong),
         false => Ok(()),
     }
+}
+
+/// The size of a head in bytes (RFC 9113, section 6.5.2).
+fn head_size<B>(request: &Request<B>) -> usize {
+    const OF_FIELD: usize = 32;
+    let uri = request.uri();
+    let authority =
+        uri.authority().map_or(0, |it| ":authority".len() + it.as_str().len() + OF_FIELD);
+    let scheme = uri.scheme_str().map_or(0, |it| ":scheme".len() + it.len() + OF_FIELD);
+    let path = uri.path_and_query().map_or(0, |it| ":path".len() + it.as_str().len() + OF_FIELD);
+    let method = ":method".len() + request.method().as_str().len() + OF_FIELD;
+    let fields = request.headers().iter();
+    let fields = fields.map(|(name, value)| name.as_str().len() + value.len() + OF_FIELD);
+    authority + scheme + path + method + fields.sum::<usize>()
 }
 
 fn has_blank_around(value: &[u8]) -> bool {

@@ -38,6 +38,8 @@ pub struct Streams {
     open_head: Cell<Option<(u64, Instant)>>,
     /// Whether the library has shut the connection down.
     is_shut: Cell<bool>,
+    /// The bound that the client has exceeded.
+    excess: Cell<Option<&'static str>>,
     /// How often the connection was resumed after the library ended it.
     resumptions: Cell<u32>,
     /// A client can stop reading one response and still read the others.
@@ -52,9 +54,20 @@ impl Streams {
             phase: Cell::new(Phase::Preface),
             open_head: Cell::new(None),
             is_shut: Cell::new(false),
+            excess: Cell::new(None),
             resumptions: Cell::new(0),
             responses: RefCell::default(),
         }
+    }
+
+    /// The client has exceeded this bound.
+    pub fn exceeds(&self, bound: &'static str) {
+        self.excess.set(Some(bound));
+    }
+
+    /// The bound that the client has exceeded; none if it has exceeded none.
+    pub fn excess(&self) -> Option<&'static str> {
+        self.excess.get()
     }
 
     /// Begins a request, whose head is complete.

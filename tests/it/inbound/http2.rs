@@ -13,9 +13,10 @@ use http_body_util::BodyExt as _;
 use hyper::body::Frame;
 
 use super::{gateway, limiting};
-use crate::support::frames::{Frames, GOAWAY};
+use crate::support::frames::{CANCEL, Frames, GOAWAY, Outcome, PING, frame, get, reset};
 use crate::support::http::{Answer, Http, block_on, nothing, request, soon, streamed, whole};
-use crate::support::{Backend, Gateway, Origin, Received, Speaks};
+use crate::support::{Backend, Gateway, Origin, Received, Speaks, eventually};
+use crate::traffic::{TOKEN, metric};
 
 fn before_origin(origin: &Origin, listener: &str) -> Gateway {
     gateway(listener, &format!("http://{}", origin.address()), "")
@@ -190,6 +191,32 @@ fn a_response_that_its_client_cancels_is_cancelled_at_the_backend() {
         drop(answer);
         soon("the connection is closed", || closed.try_recv().is_ok()).await;
     });
+}
+
+/// As the clients of a proxy cancel that close a page, before the worker has seen their requests.
+#[test]
+fn as_many_streams_as_may_be_reset_in_a_second_may_be_reset_at_once() {
+    let gateway = before_origin(&Origin::hello(), "http2: { max_resets: 60 }");
+    let mut client = Frames::connect(gateway.address());
+    let cancelled = (0..60).map(|number| 2 * number + 1);
+    let cancelled = cancelled.flat_map(|it| [get(it, "/"), reset(it, CANCEL)].concat());
+    client.send(&cancelled.chain(get(121, "/")).collect::<Vec<_>>());
+    assert_eq!(client.outcome(121), Outcome::Status(200));
+}
+
+#[test]
+fn the_metrics_say_that_a_client_has_exceeded_a_bound() {
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\", http2: {{ max_control_frames: 50 }} }}]\n\
+         routes: [{{ path: /*, respond: {{ body: ok }} }}]\n\
+         admin: {{ address: \"127.0.0.1:0\", tokens: [{{ name: m, role: metrics, token: {TOKEN} }}] }}\n"
+    ));
+    let mut client = Frames::connect(gateway.address());
+    client.send(&frame(PING, 0, 0, &[0; 8]).repeat(60));
+    assert!(client.ends());
+    let ended = |cause: &str| metric(&gateway, "tollgate_connections_ended_total", &[cause]);
+    eventually("the end is counted", || ended("cause=\"excess\"") == 1.0);
+    assert_eq!(ended("cause=\"client_error\""), 0.0);
 }
 
 #[test]

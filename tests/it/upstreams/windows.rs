@@ -12,8 +12,11 @@ use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::timeout;
 
 use super::gateway;
+use crate::support::frames::{
+    DATA, END_HEADERS, END_STREAM, Frames, HEADERS, INITIAL_WINDOW_SIZE, Outcome, frame, get,
+};
 use crate::support::http::{Http, block_on, nothing, request, soon, streamed};
-use crate::support::{Backend, Client, Origin, PATIENCE, Speaks};
+use crate::support::{Backend, Client, Endpoint, Origin, PATIENCE, Speaks};
 
 /// More than all buffers and windows between the endpoint and one client.
 const LARGE: &str = "/large/16000000";
@@ -37,6 +40,39 @@ fn clients_that_do_not_read_do_not_block_others() {
     assert_eq!(other.get("/large/1000000", &[]).body.len(), 1_000_000);
     assert_eq!(backend.connections(), 1, "they share it");
     drop(idle);
+}
+
+/// A frame that waits costs more memory than its bytes, and the HTTP library ends a connection above a
+/// bound. The end of the first response comes behind the frames of all others.
+#[test]
+fn responses_in_small_frames_that_are_not_read_do_not_end_others() {
+    const OTHERS: u32 = 60;
+    let endpoint = Endpoint::answering(|_, request| {
+        let part = |count| frame(DATA, 0, request.stream, &[b'x'; 60]).repeat(count);
+        let begin = || frame(HEADERS, END_HEADERS, request.stream, &[0x88]);
+        match (request.kind, request.stream) {
+            (HEADERS, 1) => [begin(), part(1)].concat(),
+            (HEADERS, stream) => {
+                let is_last = stream == 2 * OTHERS + 1;
+                let end = if is_last { frame(DATA, END_STREAM, 1, b"end") } else { Vec::new() };
+                [begin(), part(128 * 1024 / 60), end].concat()
+            }
+            _ => Vec::new(),
+        }
+    });
+    let gateway = gateway(&[endpoint.url()], "", "");
+    let mut reader = gateway.client();
+    reader.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(reader.head().status, 200);
+    assert_eq!(reader.chunk().expect("a part").map(|part| part.len()), Some(60));
+    let mut others = Frames::with_settings(gateway.address(), &[(INITIAL_WINDOW_SIZE, 0)]);
+    for number in 0..OTHERS {
+        others.send(&get(2 * number + 1, "/"));
+        assert_eq!(others.outcome(2 * number + 1), Outcome::Status(200));
+    }
+    assert_eq!(reader.chunk().expect("its end").as_deref(), Some(&b"end"[..]));
+    assert_eq!(reader.chunk().expect("no more"), None);
+    assert_eq!(endpoint.connections(), 1, "they share it");
 }
 
 /// The pieces of such a body are joined, and wait in the gateway when the window is full.

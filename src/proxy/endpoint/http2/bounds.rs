@@ -4,9 +4,17 @@
 pub const MAX_STREAMS: u32 = 100;
 /// Bytes that an endpoint may send on one stream before the client has read them.
 pub const STREAM_WINDOW_BYTES: u32 = 128 * 1024;
-/// Bytes that it may send on all streams of a connection. It is the sum of all stream
+/// Bytes that it may send on all streams of a connection. They are more than the sum of all stream
 /// windows, so that clients that do not read cannot block the streams of others.
-pub const CONNECTION_WINDOW_BYTES: u32 = MAX_STREAMS * STREAM_WINDOW_BYTES;
+///
+/// A frame of DATA that waits for its client costs memory beside its bytes. The library counts
+/// [`FRAME_COST`] less the length for each, and ends the connection if the sum is more than a half of
+/// this window. So the windows of all streams may be full of frames of [`SMALL_FRAME_BYTES`].
+pub const CONNECTION_WINDOW_BYTES: u32 =
+    2 * MAX_STREAMS * (STREAM_WINDOW_BYTES / SMALL_FRAME_BYTES) * (FRAME_COST - SMALL_FRAME_BYTES);
+const FRAME_COST: u32 = 256;
+const SMALL_FRAME_BYTES: u32 = 64;
+const _: () = assert!(CONNECTION_WINDOW_BYTES > MAX_STREAMS * STREAM_WINDOW_BYTES);
 /// Bytes of an upload that are buffered while the endpoint does not read.
 pub const MAX_SEND_BYTES: usize = 64 * 1024;
 /// The largest head of a response, and the largest trailers, in bytes. The library adds 32 bytes for

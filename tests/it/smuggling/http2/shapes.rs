@@ -113,6 +113,21 @@ fn a_head_that_is_too_large_gets_a_status_and_one_that_is_huge_ends_the_connecti
     ]);
 }
 
+#[test]
+fn a_head_that_is_too_large_is_in_the_log() {
+    let backend = Backend::start();
+    let gateway = Gateway::on_one_worker(backend.address(), "max_head_size: 4KiB");
+    let large = "x".repeat(3000);
+    for (count, status) in [(1, 200), (2, 431)] {
+        let mut client = Frames::connect(gateway.address());
+        client.send(&in_pieces(&vec![("x-large", &*large); count]));
+        assert_eq!(client.outcome(1), Outcome::Status(status));
+    }
+    let lines = gateway.access_lines(2);
+    assert_eq!((&lines[1]["status"], &lines[1]["outcome"]), (&431.into(), &"malformed".into()));
+    assert_eq!(backend.take().len(), 1);
+}
+
 /// `GET` with a head that does not fit one frame.
 fn in_pieces(fields: &[(&str, &str)]) -> Vec<u8> {
     let block = block(&[&GET[..], fields].concat());
