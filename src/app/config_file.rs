@@ -5,11 +5,11 @@
 //! behind them is replaced.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
-use crate::config::{FileStamp, check_regular, open_regular};
+use crate::config::{FileStamp, check_regular};
 use crate::platform::is_mount;
 
 /// A text on the disk beside the file that it is to replace. It is removed if it does not.
@@ -17,12 +17,10 @@ use crate::platform::is_mount;
 pub struct NewFile {
     path: PathBuf,
     target: PathBuf,
-    /// The old text, which can come back. None: this one is to come back.
-    old: Option<Box<NewFile>>,
 }
 
 impl NewFile {
-    /// Writes `text` beside the file at `path`, and the old text for the case that it must come back.
+    /// Writes `text` beside the file at `path`.
     ///
     /// # Errors
     /// If the file is no regular one; if it or its directory is read-only, is mounted itself, or has
@@ -41,22 +39,17 @@ impl NewFile {
         }
         // Tells whether this process may write the file itself. Its contents stay.
         OpenOptions::new().write(true).open(&target)?;
-        let mut old = Vec::new();
-        open_regular(&target)?.read_to_end(&mut old)?;
-        let old = Self::beside(&target, "old", &old, &about)?;
-        let mut new = Self::beside(&target, "new", text.as_bytes(), &about)?;
-        new.old = Some(Box::new(old));
-        Ok(new)
+        Self::beside(&target, text.as_bytes(), &about)
     }
 
     /// Writes a text beside the file at `target`, with the owner and the mode of that.
-    fn beside(target: &Path, kind: &str, text: &[u8], about: &Metadata) -> io::Result<Self> {
+    fn beside(target: &Path, text: &[u8], about: &Metadata) -> io::Result<Self> {
         let name = target.file_name().unwrap_or_default().to_string_lossy();
-        let path = target.with_file_name(format!(".{name}.{}.{kind}", std::process::id()));
+        let path = target.with_file_name(format!(".{name}.{}.new", std::process::id()));
         // Of an earlier process with this number, which has ended in between.
         let _ = fs::remove_file(&path);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        let written = Self { path, target: target.to_owned(), old: None };
+        let written = Self { path, target: target.to_owned() };
         let made = file.metadata()?;
         if (made.uid(), made.gid()) != (about.uid(), about.gid()) {
             fchown(&file, Some(about.uid()), Some(about.gid()))?;
@@ -67,18 +60,18 @@ impl NewFile {
         Ok(written)
     }
 
-    /// Replaces the file, and returns the stamp that it has now, and the old text.
+    /// Replaces the file, and returns the stamp that it has now.
     ///
     /// # Errors
     /// If the system refuses it. Then the file is as it was.
-    pub fn replace(mut self) -> io::Result<(Option<FileStamp>, Option<Box<Self>>)> {
+    pub fn replace(self) -> io::Result<Option<FileStamp>> {
         let stamp = FileStamp::of(&self.path);
         fs::rename(&self.path, &self.target)?;
         // The name itself is on the disk only with its directory. The text is there either way.
         if let Some(directory) = self.target.parent() {
             let _ = File::open(directory).and_then(|directory| directory.sync_all());
         }
-        Ok((stamp, self.old.take()))
+        Ok(stamp)
     }
 }
 
@@ -115,26 +108,12 @@ mod tests {
         symlink("inner/gateway.yaml", &link).unwrap();
         let new = NewFile::write(&link, "new").unwrap();
         assert_eq!(fs::read_to_string(&link).unwrap(), "old");
-        let (stamp, old) = new.replace().unwrap();
+        let stamp = new.replace().unwrap();
         assert!(stamp.is_some() && stamp == FileStamp::of(&link));
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
-        drop(old);
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o7777, 0o640);
         assert_eq!(files(&inner), ["gateway.yaml"]);
-    }
-
-    #[test]
-    fn the_old_text_can_come_back() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("gateway.yaml");
-        fs::write(&file, "old").unwrap();
-        let (_, old) = NewFile::write(&file, "new").unwrap().replace().unwrap();
-        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
-        let (stamp, older) = old.unwrap().replace().unwrap();
-        assert!(stamp.is_some() && stamp == FileStamp::of(&file) && older.is_none());
-        assert_eq!(fs::read_to_string(&file).unwrap(), "old");
-        assert_eq!(files(directory.path()), ["gateway.yaml"]);
     }
 
     #[test]

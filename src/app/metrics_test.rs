@@ -143,7 +143,8 @@ fn the_counts_of_a_scripted_load_are_exact() {
             let is_shown = text.contains(&format!("# TYPE {} ", family.name));
             assert!(is_shown, "{} does not appear in\n{text}", family.name);
         }
-        supervisor.reload(config(&socket), None).await.expect("it can be applied");
+        let prepared = supervisor.prepare(config(&socket), None).await.expect("it can run");
+        supervisor.reload(prepared).await;
         assert_eq!(ask(&socket, "GET /echo + x-key: a").await, 429);
         let text = ended(&supervisor.metrics()).await;
         let count: f64 = text

@@ -7,7 +7,7 @@ use tollgate_core::decision::HeaderWriter;
 use tollgate_core::digest::{Secret, SharedSecret};
 use tollgate_core::refusal::Offer;
 use tollgate_core::routes::Rules;
-use tollgate_core::store::keys::{KeysFile, SharedKeys};
+use tollgate_core::store::keys::{KeysFile, OnFailure, SharedKeys};
 use tollgate_core::store::overrides::{OverridesFile, SharedOverrides};
 use tollgate_core::store::{MemoryStore, SharedStore};
 use tollgate_redis::NodeState;
@@ -106,11 +106,8 @@ impl ProcessState {
     }
 
     /// The snapshot of a configuration, which all workers share. An upstream that is in
-    /// `before` with the same settings is kept, with its state.
+    /// `before` with the same settings is kept, with its state. Nothing that is in use changes.
     pub fn snapshot(&self, config: Config, before: &[Arc<UpstreamShared>]) -> Snapshot {
-        if let Some(keys) = &self.keys {
-            keys.set_on_failure(config.keys_on_failure);
-        }
         let (rules, routes): (Vec<_>, Vec<Handling>) =
             config.routes.into_iter().map(|route| (route.rule, route.handling)).unzip();
         let edited = routes.iter().filter_map(|route| route.changes.as_ref());
@@ -143,6 +140,13 @@ impl ProcessState {
             Some(same) if *same.settings() == settings => Arc::clone(same),
             Some(other) => Arc::new(other.changed(settings, self.echo)),
             None => Arc::new(UpstreamShared::new(settings, self.echo)),
+        }
+    }
+
+    /// Changes what nodes do while the API keys cannot be read.
+    pub fn set_keys_on_failure(&self, on_failure: OnFailure) {
+        if let Some(keys) = &self.keys {
+            keys.set_on_failure(on_failure);
         }
     }
 

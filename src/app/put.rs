@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use tollgate_core::time::Clock;
-use tracing::{error, info};
+use tracing::info;
 
 use super::admin::AdminListener;
 use super::config_file::NewFile;
 use super::file_work::{CALL_LIMIT, Unfinished};
-use super::reload::{Loaded, NotReloaded, Source, apply, reload};
+use super::reload::{Loaded, NotReloaded, Source, apply, prepare, reload};
 use super::shown_config::problems;
 use super::supervisor::Supervisor;
 use crate::admin::{ConfigCall, ConfigRequest, PutBy, Refused, Replaced};
@@ -108,10 +108,10 @@ impl Changing<'_> {
         let file = self.loaded.watch.file().to_owned();
         let held = self.supervisor.held_files();
         let work = &self.loaded.work;
-        let prepared = work
-            .run(CALL_LIMIT, move |progress| prepare(text, write, &file, &held, progress))
+        let compiled = work
+            .run(CALL_LIMIT, move |progress| compile(text, write, &file, &held, progress))
             .await;
-        let Prepared { compiled, new_file, is_file } = prepared.map_err(unfinished)??;
+        let Written { compiled, new_file, is_file } = compiled.map_err(unfinished)??;
         if self.reply.is_closed() {
             return Err(Refused::conflict("the call has taken too long"));
         }
@@ -122,54 +122,36 @@ impl Changing<'_> {
             false => Source::Call(Arc::clone(&compiled.document.text), by),
         };
         let before = self.admin.masked();
-        // A file that cannot be written is known before anything of the text is in force.
-        let old_file = self.write(new_file).await?;
-        let applied = apply(self.supervisor, self.loaded, Some(self.admin), compiled, source).await;
-        let needs_restart = match applied {
-            Ok(needs_restart) => needs_restart,
-            Err(why) => return Err(self.undo(old_file, &why).await),
-        };
+        let ready = prepare(self.supervisor, compiled).await.map_err(|why| {
+            Refused::conflict(format!("it cannot run here, so nothing has changed: {why}"))
+        })?;
+        // The last step that can fail.
+        if let Some(new) = new_file {
+            self.put_in_place(new).await?;
+        }
+        let needs_restart =
+            apply(self.supervisor, self.loaded, Some(self.admin), ready, source).await;
         self.supervisor.reloaded(true);
         info!(%actor, written = write, "the configuration was replaced by a call");
         Ok(Replaced { before, after: self.admin.masked(), needs_restart, warnings })
     }
 
-    /// Replaces the file, if there is a new one. Returns the old one.
-    async fn write(&mut self, new: Option<NewFile>) -> Result<Option<Box<NewFile>>, Refused> {
-        let Some(new) = new else { return Ok(None) };
-        self.put_in_place(new).await.map_err(|why| unwritable(self.file(), &why))
-    }
-
-    /// Gives the file its old text: the new one cannot run here, for the reason `why`.
-    async fn undo(&mut self, old: Option<Box<NewFile>>, why: &str) -> Refused {
-        if let Some(old) = old
-            && let Err(cause) = self.put_in_place(*old).await
-        {
-            let file = self.file().display();
-            error!(
-                "{file} has a configuration that cannot run here, and not its old text: {cause}"
-            );
-            return Refused::conflict(format!(
-                "it cannot run here: {why}; but {file} has it now, because the old text could \
-                 not be written: {cause}"
-            ));
-        }
-        Refused::conflict(format!("it cannot run here, so nothing has changed: {why}"))
-    }
-
-    /// Puts `new` in the place of the file, and returns the old text. The error says why it cannot.
-    async fn put_in_place(&mut self, new: NewFile) -> Result<Option<Box<NewFile>>, String> {
+    /// Puts `new` in the place of the file.
+    async fn put_in_place(&mut self, new: NewFile) -> Result<(), Refused> {
         let file = self.file().to_owned();
         let replaced = self.loaded.work.run(CALL_LIMIT, move |progress| {
             progress.at(&file);
             new.replace()
         });
-        let replaced = replaced.await.map_err(|unfinished| {
-            format!("{unfinished}; if it is written after all, the gateway reads it then")
-        })?;
-        let (stamp, old) = replaced.map_err(|error| error.to_string())?;
+        let replaced = match replaced.await {
+            Ok(replaced) => replaced.map_err(|error| error.to_string()),
+            Err(unfinished) => {
+                Err(format!("{unfinished}; if it is written after all, the gateway reads it then"))
+            }
+        };
+        let stamp = replaced.map_err(|why| unwritable(self.file(), &why))?;
         self.loaded.watch.wrote(stamp);
-        Ok(old)
+        Ok(())
     }
 
     fn file(&self) -> &Path {
@@ -214,8 +196,8 @@ impl Changing<'_> {
     }
 }
 
-/// A configuration that can run.
-struct Prepared {
+/// A text that can be compiled and written.
+struct Written {
     compiled: Compiled,
     /// Its text beside the file, if it is to replace it.
     new_file: Option<NewFile>,
@@ -223,13 +205,13 @@ struct Prepared {
     is_file: bool,
 }
 
-fn prepare(
+fn compile(
     text: String,
     write: bool,
     file: &Path,
     held: &HeldFiles,
     progress: &Progress,
-) -> Result<Prepared, Refused> {
+) -> Result<Written, Refused> {
     if let Some(report) = config::masked(&text, &file.to_string_lossy()) {
         return Err(Refused::Mistakes(problems(&report)));
     }
@@ -238,7 +220,7 @@ fn prepare(
     progress.at(file);
     let is_file = config::read(file).is_ok_and(|now| now == text);
     let new_file = write.then(|| new_file(file, &text)).transpose()?;
-    Ok(Prepared { compiled, new_file, is_file })
+    Ok(Written { compiled, new_file, is_file })
 }
 
 fn new_file(file: &Path, text: &str) -> Result<NewFile, Refused> {

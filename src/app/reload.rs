@@ -11,10 +11,10 @@ use super::admin::AdminListener;
 use super::file_work::{FileWork, Unfinished};
 use super::key_set;
 use super::shown_config::problems;
-use super::supervisor::Supervisor;
+use super::supervisor::{Prepared, Supervisor};
 use super::watch::{Changed, FileWatch};
-use crate::admin::{ConfigProblem, PutBy, Replaced};
-use crate::config::{self, Compiled, LoadError, Mistakes, NamedFile, Report, Variables};
+use crate::admin::{AdminSettings, ConfigProblem, PutBy, Replaced};
+use crate::config::{self, Compiled, Document, LoadError, Mistakes, NamedFile, Report, Variables};
 
 /// How long reading the files of a configuration may take. A database of locations with some hundred
 /// megabytes takes some seconds.
@@ -128,7 +128,8 @@ async fn load_and_apply(
 ) -> Result<Replaced, NotReloaded> {
     let compiled = load(supervisor, loaded, &source).await?;
     let warnings = problems(&compiled.warnings);
-    let needs_restart = apply(supervisor, loaded, admin, compiled, source).await?;
+    let ready = prepare(supervisor, compiled).await?;
+    let needs_restart = apply(supervisor, loaded, admin, ready, source).await;
     Ok(Replaced { needs_restart, warnings, ..Replaced::default() })
 }
 
@@ -184,15 +185,17 @@ async fn load(
     }
 }
 
-/// Runs a configuration, and returns the names of changes that need a restart. The error says why
-/// it cannot run.
-pub async fn apply(
-    supervisor: &mut Supervisor,
-    loaded: &mut Loaded,
-    admin: Option<&AdminListener>,
-    compiled: Compiled,
-    source: Source,
-) -> Result<Vec<&'static str>, String> {
+/// A configuration that can run. If it is dropped, nothing has changed.
+pub struct Ready {
+    prepared: Prepared,
+    admin: Option<AdminSettings>,
+    /// The files that it names.
+    files: Vec<NamedFile>,
+    document: Document,
+}
+
+/// Does all that can fail before a configuration runs. The error says why it cannot run.
+pub async fn prepare(supervisor: &Supervisor, compiled: Compiled) -> Result<Ready, String> {
     let Compiled { mut config, warnings, files, document } = compiled;
     if !Report::is_empty(&warnings) {
         warn!("the new configuration has warnings:\n{warnings}");
@@ -206,8 +209,21 @@ pub async fn apply(
         let what = if keys.is_some() { "cannot be fetched" } else { "is missing" };
         return Err(format!("the key set {what}"));
     }
-    let settings = config.admin.take();
-    let needs_restart = supervisor.reload(config, keys).await.map_err(|error| error.to_string())?;
+    let admin = config.admin.take();
+    let prepared = supervisor.prepare(config, keys).await.map_err(|error| error.to_string())?;
+    Ok(Ready { prepared, admin, files, document })
+}
+
+/// Runs a configuration, and returns the names of changes that need a restart.
+pub async fn apply(
+    supervisor: &mut Supervisor,
+    loaded: &mut Loaded,
+    admin: Option<&AdminListener>,
+    ready: Ready,
+    source: Source,
+) -> Vec<&'static str> {
+    let Ready { prepared, admin: settings, files, document } = ready;
+    let needs_restart = supervisor.reload(prepared).await;
     supervisor.set_from_file(matches!(source, Source::File));
     loaded.watch.set_others(files);
     loaded.text = Arc::clone(&document.text);
@@ -218,13 +234,13 @@ pub async fn apply(
     };
     match admin {
         Some(admin) => {
-            Ok(admin.reloaded(settings, supervisor.snapshot(), document, origin, needs_restart))
+            admin.reloaded(settings, supervisor.snapshot(), document, origin, needs_restart)
         }
         None => {
             if settings.is_some() {
                 warn!("admin: changed in the file, but the change needs a restart");
             }
-            Ok(needs_restart)
+            needs_restart
         }
     }
 }

@@ -2,6 +2,7 @@
 //! together.
 
 mod known;
+mod reload;
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,12 +21,12 @@ use tracing::{info, warn};
 use super::certificates;
 use super::error::RunError;
 use super::forwarders;
-use super::key_set::{self, Fetched};
+use super::key_set::{self, Fetched, FirstAttempt};
 use super::observed::Observed;
 use super::open_files::{self, FileWarnings};
 use super::patches::PatchKeeper;
 use super::process_state::ProcessState;
-use super::sockets::{ListenerId, Purpose, Sockets, by_worker, matching, wanted};
+use super::sockets::{ListenerId, Purpose, Sockets, by_worker, wanted};
 use super::store_access::StoreAccess;
 use super::systemd::InheritedSockets;
 use super::worker::{Command, Reload, Worker};
@@ -38,6 +39,7 @@ use crate::server::{
 };
 use crate::snapshot::Snapshot;
 use crate::telemetry::{AccessLog, Metrics, Tracer};
+pub use reload::Prepared;
 
 /// How much longer than the drain the workers may take to end.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
@@ -71,6 +73,14 @@ pub struct Supervisor {
     drain_limit: Duration,
     metrics: Arc<Metrics>,
     observed: Arc<Observed>,
+}
+
+/// A listener that is open, and not in use yet.
+struct BoundListener {
+    purpose: Purpose,
+    /// One for each worker.
+    sockets: Vec<Listener>,
+    handle: ListenerHandle,
 }
 
 /// Where records of requests go.
@@ -152,21 +162,13 @@ impl Supervisor {
                 warn!(%address, "the service manager opened a socket, but no listener has its address");
             }
         }
-        let opened = supervisor.open(listeners.iter(), workers)?;
+        let opened = supervisor.bind(listeners.iter(), workers)?;
+        let opened = supervisor.add(opened);
         supervisor.observe_listeners();
-        supervisor.metrics.add_source(Arc::clone(&supervisor.observed) as _);
-        supervisor.metrics.add_source(Arc::clone(&supervisor.state.forwarders) as _);
-        supervisor.metrics.add_source(Arc::clone(&supervisor.state.body_memory) as _);
-        if let Some(tracer) = outputs.tracer {
-            supervisor.metrics.add_source(Arc::clone(tracer.counts()) as _);
-        }
+        supervisor.add_sources(outputs.tracer);
         supervisor.warn_of_files();
-        let base = Arc::clone(&supervisor.base);
-        let patches = Rc::clone(&supervisor.patches);
-        join!(start_upstreams(&base.upstreams), first_keys.ended(), patches.begin());
-        supervisor.snapshot = Arc::new(patches.patched(&base));
-        supervisor.observed.patched(Arc::clone(&supervisor.snapshot));
-        spawn_local(patches.keep());
+        supervisor.complete(first_keys).await;
+        spawn_local(supervisor.patches().keep());
         spawn_local(Arc::clone(&supervisor.observed).count_keys());
         spawn_local(forwarders::watch(Arc::clone(&supervisor.state.forwarders)));
         spawn_local(certificates::watch(Arc::clone(&supervisor.observed)));
@@ -174,6 +176,28 @@ impl Supervisor {
         supervisor.start_workers(opened, workers, outputs, drain)?;
         supervisor.renew_xds();
         Ok(supervisor)
+    }
+
+    /// Shows the state of the process in the metrics.
+    fn add_sources(&self, tracer: Option<&Tracer>) {
+        self.metrics.add_source(Arc::clone(&self.observed) as _);
+        self.metrics.add_source(Arc::clone(&self.state.forwarders) as _);
+        self.metrics.add_source(Arc::clone(&self.state.body_memory) as _);
+        if let Some(tracer) = tracer {
+            self.metrics.add_source(Arc::clone(tracer.counts()) as _);
+        }
+    }
+
+    /// Waits for what the first configuration needs from others: addresses, keys and changes at run
+    /// time. It waits for a bounded time.
+    async fn complete(&mut self, first_keys: FirstAttempt) {
+        let upstreams = async {
+            proxy::resolve(&self.base.upstreams).await;
+            begin_upstreams(&self.base.upstreams);
+        };
+        join!(upstreams, first_keys.ended(), self.patches.begin());
+        self.snapshot = Arc::new(self.patches.patched(&self.base));
+        self.observed.patched(Arc::clone(&self.snapshot));
     }
 
     /// Starts one thread for each worker.
@@ -217,94 +241,11 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Applies another configuration to all workers, and returns when all of them have it.
-    /// `keys`: the keys that verify its tokens, if they are fetched. Changes that need a
-    /// restart are logged and not applied.
-    ///
-    /// The future may be dropped: everything that has to be awaited comes before the first
-    /// change, so listeners and routes change together or not at all.
-    ///
-    /// Returns the names of those changes.
-    ///
-    /// # Errors
-    /// If a listener cannot be opened. Then nothing has changed.
-    pub async fn reload(
-        &mut self,
-        mut config: Config,
-        keys: Option<Fetched>,
-    ) -> Result<Vec<&'static str>, BindError> {
-        let needs_restart = self.state.needs_restart(&config);
-        let store = config.store.clone();
-        let wanted = wanted(&config);
-        let drain_limit = config.runtime.drain;
-        let body_memory = config.runtime.body_memory;
-        let check = Arc::new(std::mem::take(&mut config.check));
-        let held_files = std::mem::take(&mut config.files);
-        let certificates = Arc::clone(&config.certificates);
-        let agents = key_set::begin_agents(&mut config, &self.agents);
-        let key_sets = key_set::conditions(&config, keys.as_ref(), &agents);
-        let before = &self.snapshot.upstreams;
-        let mut snapshot = self.state.snapshot(config, before);
-        snapshot.continue_mirrors(&self.snapshot);
-        let is_new = |it: &&Arc<UpstreamShared>| !before.iter().any(|old| Arc::ptr_eq(old, it));
-        start_upstreams(&snapshot.upstreams.iter().filter(is_new).cloned().collect::<Vec<_>>())
-            .await;
-        let (opened, closed) = self.renew_listeners(&wanted)?;
-        for name in &needs_restart {
-            warn!("{name}: changed in the file, but the change needs a restart");
-        }
-        if !needs_restart.contains(&"store") {
-            self.store_access.change(&store);
-        }
-        (self.drain_limit, self.check) = (drain_limit, check);
-        self.state.body_memory.set_max(body_memory);
-        self.base = Arc::new(snapshot);
-        self.snapshot = Arc::new(self.patches.patched(&self.base));
-        let policies = &self.snapshot.policies;
-        self.state.refusals.retain(|name| policies.iter().any(|it| *it.name == *name));
-        self.observed.renew(Arc::clone(&self.snapshot));
-        self.observed.set_certificates(certificates);
-        self.observed.set_key_sets(key_sets);
-        self.observed.set_files(&held_files);
-        self.observe_listeners();
-        (self.held_files, self.keys, self.agents) = (held_files, keys, agents);
-        self.reload_workers(opened, &closed).await;
-        self.renew_xds();
-        self.state.forwarders.clear();
-        Ok(needs_restart)
-    }
-
     /// Gives the workers the changes of policies that are to be in force now.
     pub async fn apply_patches(&mut self) {
         self.snapshot = Arc::new(self.patches.patched(&self.base));
         self.observed.patched(Arc::clone(&self.snapshot));
         self.reload_workers(Vec::new(), &[]).await;
-    }
-
-    /// Opens, changes and removes listeners, or changes nothing. Returns the sockets that
-    /// were opened, and the listeners that the workers are to close.
-    fn renew_listeners(
-        &mut self,
-        wanted: &[(Purpose, ListenerSettings)],
-    ) -> Result<(Vec<Sockets>, Vec<ListenerId>), BindError> {
-        let running = self.listeners.iter().map(|(_, purpose, it)| (*purpose, it.settings()));
-        let running: Vec<(Purpose, Arc<ListenerSettings>)> = running.collect();
-        let matches = matching(&running, wanted);
-        let wanted = wanted.iter().zip(&matches);
-        let new = wanted.clone().filter(|(_, index)| index.is_none()).map(|(new, _)| new);
-        let mut changed = Vec::new();
-        for ((_, settings), index) in wanted {
-            if let Some(index) = index.filter(|index| *running[*index].1 != *settings) {
-                changed.push((index, ListenerConfig::new(settings.clone())?));
-            }
-        }
-        let opened = self.open(new, self.workers.len())?;
-        for (index, config) in changed {
-            self.listeners[index].2.change(config);
-        }
-        let closed = self.remove_all_but(&matches, running.len());
-        self.warn_of_files();
-        Ok((opened, closed))
     }
 
     /// Sends the current configuration to all workers, and returns when all have replied.
@@ -330,33 +271,40 @@ impl Supervisor {
         }
     }
 
-    /// Opens all of these listeners, or none of them.
-    fn open<'s>(
-        &mut self,
+    /// Opens all of these listeners, or none of them. They are not in use yet.
+    fn bind<'s>(
+        &self,
         wanted: impl Iterator<Item = &'s (Purpose, ListenerSettings)>,
         workers: usize,
-    ) -> Result<Vec<Sockets>, BindError> {
-        let bound: Vec<_> = wanted
-            .map(|(purpose, settings)| {
-                let config = ListenerConfig::new(settings.clone())?;
-                let opened = match self.inherited.at(&settings.address) {
-                    Some(socket) => Listener::adopt(config, socket, workers, &self.capacity)?,
-                    None => Listener::bind(config, workers, &self.capacity)?,
-                };
-                Ok((*purpose, opened))
-            })
+    ) -> Result<Vec<BoundListener>, BindError> {
+        // TLS first, because opening a Unix socket replaces another one.
+        let configs: Vec<_> = wanted
+            .map(|(purpose, settings)| Ok((*purpose, ListenerConfig::new(settings.clone())?)))
             .collect::<Result<_, BindError>>()?;
+        let bind = |(purpose, config): (Purpose, ListenerConfig)| {
+            let (sockets, handle) = match self.inherited.at(&config.settings.address) {
+                Some(socket) => Listener::adopt(config, socket, workers, &self.capacity)?,
+                None => Listener::bind(config, workers, &self.capacity)?,
+            };
+            Ok(BoundListener { purpose, sockets, handle })
+        };
+        configs.into_iter().map(bind).collect()
+    }
+
+    /// Uses listeners from now on.
+    fn add(&mut self, bound: Vec<BoundListener>) -> Vec<Sockets> {
         let mut opened = Vec::with_capacity(bound.len());
-        for (purpose, (listeners, handle)) in bound {
-            let address = listeners[0].address();
+        for BoundListener { purpose, sockets, handle } in bound {
+            let address = sockets[0].address();
+            let workers = sockets.len();
             info!(%address, purpose = purpose.as_str(), workers, "listening");
             self.opened.push((purpose, address.clone()));
             let id = ListenerId(self.next_listener);
             self.next_listener += 1;
             self.listeners.push((id, purpose, handle));
-            opened.push((id, purpose, listeners));
+            opened.push((id, purpose, sockets));
         }
-        Ok(opened)
+        opened
     }
 
     /// Warns if the listeners or the upstreams may have more connections than the limit on open
@@ -369,22 +317,6 @@ impl Supervisor {
             Some(max.saturating_mul(upstream.settings().endpoints.len()))
         });
         self.file_warnings.warn_of_upstreams(upstreams.fold(0, usize::saturating_add));
-    }
-
-    /// Removes those of the first `running` listeners that are not among `kept`.
-    fn remove_all_but(&mut self, kept: &[Option<usize>], running: usize) -> Vec<ListenerId> {
-        let mut index = 0;
-        let mut closed = Vec::new();
-        self.listeners.retain(|(id, _, handle)| {
-            let stays = index >= running || kept.contains(&Some(index));
-            index += 1;
-            if !stays {
-                info!(address = %handle.settings().address, "no longer listening");
-                closed.push(*id);
-            }
-            stays
-        });
-        closed
     }
 
     /// Shows the present listeners in the metrics.
@@ -407,10 +339,13 @@ impl Supervisor {
     }
 }
 
-/// Resolves the names of upstreams, and checks their health for as long as they are used.
-async fn start_upstreams(upstreams: &[Arc<UpstreamShared>]) {
-    proxy::resolve(upstreams).await;
-    upstreams.iter().for_each(|upstream| drop(spawn_local(proxy::maintain(upstream))));
+/// Uses upstreams from now on: their names are looked up again, and their health is checked, as long
+/// as they are used.
+fn begin_upstreams(upstreams: &[Arc<UpstreamShared>]) {
+    for upstream in upstreams {
+        upstream.begin();
+        spawn_local(proxy::maintain(upstream));
+    }
 }
 
 fn cores() -> usize {

@@ -40,7 +40,7 @@ pub struct UpstreamShared {
 #[derive(Debug)]
 pub struct Connections {
     pub limit: Arc<ConnectionLimit>,
-    /// The version of the settings.
+    /// The version of the settings. The limit has it from [`UpstreamShared::begin`] on.
     pub version: u64,
 }
 
@@ -103,12 +103,13 @@ impl UpstreamShared {
     }
 
     /// The upstream with other settings. Requests in flight and open connections are still counted.
-    /// An endpoint that stays keeps its addresses and what is known of its health.
+    /// An endpoint that stays keeps its addresses and what is known of its health. This upstream is
+    /// as before until the other one [begins](Self::begin).
     pub fn changed(&self, settings: UpstreamSettings, echo: SocketAddr) -> Self {
-        let bounds = self.connections.as_ref().zip(settings.connections);
-        let kept = bounds.map(|(Connections { limit, .. }, settings)| {
-            let version = limit.change(settings);
-            Connections { limit: Arc::clone(limit), version }
+        let bounds = self.connections.as_ref().filter(|_| settings.connections.is_some());
+        let kept = bounds.map(|Connections { limit, version }| Connections {
+            limit: Arc::clone(limit),
+            version: version + 1,
         });
         let new = Self::new(settings, echo);
         for (endpoint, addresses) in new.settings.endpoints.iter().zip(&mut *new.endpoints.lock()) {
@@ -118,6 +119,15 @@ impl UpstreamShared {
         }
         let connections = kept.or(new.connections);
         Self { in_flight: Arc::clone(&self.in_flight), epoch: self.epoch, connections, ..new }
+    }
+
+    /// The upstream is in use from now on: the bound of the connections is that of its settings.
+    pub fn begin(&self) {
+        if let (Some(Connections { limit, version }), Some(settings)) =
+            (&self.connections, self.settings.connections)
+        {
+            limit.change(*version, settings);
+        }
     }
 
     /// The addresses of this endpoint in an upstream with other settings; none if it is new there,

@@ -63,7 +63,7 @@ pub struct ConnectionLimit {
 
 #[derive(Debug)]
 struct State {
-    /// Grows with every change of the settings.
+    /// That of the settings, which grows with every change of them.
     version: u64,
     max: usize,
     queue_length: usize,
@@ -119,15 +119,17 @@ impl ConnectionLimit {
         })
     }
 
-    /// Changes the limit. Connections that are open stay, and count. Returns the version of the
-    /// settings.
-    pub fn change(self: &Arc<Self>, settings: ConnectionSettings) -> u64 {
+    /// Changes the limit to settings of this version, unless it has them already. Connections that
+    /// are open stay, and count.
+    pub fn change(self: &Arc<Self>, version: u64, settings: ConnectionSettings) {
         let state = &mut *self.state.lock();
-        state.version += 1;
+        if version <= state.version {
+            return;
+        }
+        state.version = version;
         state.max = settings.max;
         state.queue_length = settings.queue_length;
         self.grant_all(state);
-        state.version
     }
 
     /// Sets which endpoints there are, by their identities, and which of them are in service. The

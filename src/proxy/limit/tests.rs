@@ -88,10 +88,10 @@ fn another_number_holds_at_once() {
     let mut waiters = [(); 3].map(|()| enter(&limit, 1, only(7)).unwrap());
     let settings =
         |max| ConnectionSettings { max, queue_length: 10, queue_timeout: Duration::from_secs(1) };
-    limit.change(settings(3));
+    limit.change(1, settings(3));
     let granted = waiters.each_mut().map(permit_of);
     assert_eq!(granted.iter().flatten().count(), 2);
-    limit.change(settings(1));
+    limit.change(2, settings(1));
     drop(first);
     let [one, other, _] = granted;
     drop(one);
@@ -105,9 +105,9 @@ fn a_worker_with_former_settings_changes_nothing() {
     let limit = limit(1, 10);
     let settings =
         ConnectionSettings { max: 1, queue_length: 1, queue_timeout: Duration::from_secs(1) };
-    let version = limit.change(settings);
-    limit.set_endpoints(version, [(9, true)].into_iter());
-    limit.set_endpoints(version - 1, [(7, true)].into_iter());
+    limit.change(1, settings);
+    limit.set_endpoints(1, [(9, true)].into_iter());
+    limit.set_endpoints(0, [(7, true)].into_iter());
     let endpoints: Vec<u64> = limit.state.lock().endpoints.keys().copied().collect();
     assert_eq!(endpoints, [9]);
 }
@@ -213,6 +213,7 @@ proptest! {
     fn permits_are_bounded_and_used(steps in prop::collection::vec(step(), 0..120)) {
         let limit = limit(2, 8);
         let mut max = 2;
+        let mut version = 0;
         let mut in_service = [true; 2];
         let mut waiters: Vec<(Waiter, Wanted)> = Vec::new();
         let mut open: Vec<ConnectionPermit> = Vec::new();
@@ -243,7 +244,9 @@ proptest! {
                 Step::Change(number) => {
                     max = number;
                     let queue_timeout = Duration::from_secs(1);
-                    limit.change(ConnectionSettings { max, queue_length: 8, queue_timeout });
+                    version += 1;
+                    let settings = ConnectionSettings { max, queue_length: 8, queue_timeout };
+                    limit.change(version, settings);
                 }
                 Step::Service(now) => {
                     in_service = now;

@@ -1,7 +1,7 @@
 //! The endpoints of an upstream, and changes of their addresses and their health.
 
 use super::*;
-use crate::proxy::{CheckSettings, EjectSettings, EndpointSettings};
+use crate::proxy::{CheckSettings, ConnectionSettings, EjectSettings, EndpointSettings};
 
 fn upstream(endpoints: &[&str], change: impl FnOnce(&mut UpstreamSettings)) -> UpstreamShared {
     let endpoint = |authority: &&str| EndpointSettings {
@@ -98,6 +98,7 @@ fn an_endpoint_has_the_same_identity_in_every_upstream() {
     assert_ne!(one.endpoints()[0].identity, one.endpoints()[1].identity);
 }
 
+const PATIENCE: Duration = Duration::from_secs(1);
 const ECHO: ([u8; 4], u16) = ([127, 0, 0, 1], 1);
 
 /// An upstream with two fixed addresses: one of them is down, and the other is ejected.
@@ -144,6 +145,32 @@ fn an_endpoint_that_a_change_moves_keeps_its_health_and_a_new_one_has_none() {
     assert_eq!(addresses(&after), ["10.0.0.3:80", "10.0.0.2:80"]);
     assert_eq!(states(&after)[0], EndpointState::InService);
     assert!(matches!(states(&after)[1], EndpointState::Ejected(_)));
+}
+
+/// A reload may still fail after the change was made.
+#[test]
+fn the_bound_of_connections_changes_when_the_other_upstream_begins() {
+    let bound = |max| ConnectionSettings { max, queue_length: 1, queue_timeout: PATIENCE };
+    let before = upstream(&["10.0.0.1:80"], |it| it.connections = Some(bound(3)));
+    let identity = before.endpoints()[0].identity;
+    let possible = |upstream: &UpstreamShared| {
+        let limit = &upstream.connections().unwrap().limit;
+        let permits: Vec<_> = std::iter::from_fn(|| limit.try_permit(identity)).collect();
+        permits.len()
+    };
+    let settings =
+        |max| UpstreamSettings { connections: Some(bound(max)), ..before.settings().clone() };
+    drop(before.changed(settings(1), ECHO.into()));
+    let after = before.changed(settings(2), ECHO.into());
+    assert_eq!(possible(&before), 3);
+    after.begin();
+    assert_eq!((possible(&before), possible(&after)), (2, 2));
+    // The limit is that of the latest one.
+    before.begin();
+    assert_eq!(possible(&after), 2);
+    let last = after.changed(settings(4), ECHO.into());
+    last.begin();
+    assert_eq!(possible(&last), 4);
 }
 
 /// A lookup that fails after the change then leaves the addresses of before.

@@ -1,7 +1,8 @@
 //! The configuration that runs: shown whole, replaced by a call, and written into the file.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::thread;
 use std::time::Duration;
 
@@ -140,6 +141,30 @@ fn what_is_true_is_shown_with_its_origins_and_without_secrets() {
     let other = text(&gateway).replace("1M/day", "2M/day");
     let checked = client.send("POST", "/v1/config/check", &[YAML], &other).json();
     assert_eq!(checked["changes"][0]["at"], "/policies/open/limit", "{checked}");
+}
+
+#[test]
+fn what_cannot_run_here_is_not_written() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("it is bound");
+    let gateway = gateway("", "write_config: true");
+    let client = AdminClient::new(&gateway, OPERATE);
+    let before = fs::metadata(gateway.file()).expect("it is there");
+    let first = tag(&client);
+    let more = format!("listeners: [{{ address: \"{address}\" }}, {{");
+    let other = text(&gateway).replacen("listeners: [{", &more, 1).replace("3/day", "4/day");
+    for target in [CONFIG, "/v1/config?write=true"] {
+        let refused = put(&client, target, &first, &other);
+        assert_eq!(refused.status, 409, "{}", refused.text());
+        let told = "it cannot run here, so nothing has changed: ";
+        assert!(refused.text().contains(told), "{}", refused.text());
+    }
+    let after = fs::metadata(gateway.file()).expect("it is there");
+    assert_eq!(after.ino(), before.ino(), "another program never sees another text");
+    let beside = fs::read_dir(gateway.file().parent().expect("a directory")).expect("it is ours");
+    let names: Vec<_> = beside.flatten().map(|it| it.file_name()).collect();
+    assert!(!names.iter().any(|it| it.to_string_lossy().starts_with('.')), "{names:?}");
+    assert_eq!((tag(&client), statuses(&gateway, "ann", 4)), (first, vec![200, 200, 200, 429]));
 }
 
 #[test]

@@ -89,6 +89,27 @@ fn a_store_that_is_away_or_emptied_is_told() {
     }
 }
 
+/// Known keys were once refused after it.
+#[test]
+fn a_reload_that_fails_changes_nothing_while_the_store_is_away() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("it is bound");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("keys.redb");
+    let gateway = gateway(&format!("keys: {{ path: {path:?} }}"), "stale: 1h");
+    let known = create(&gateway, &[]);
+    eventually("the key holds", || status(&gateway, &known) == 200);
+    std::fs::rename(&path, directory.path().join("aside")).expect("a file");
+    reason(&gateway, "key_store_away", true);
+    let more = format!("listeners: [{{ address: \"{address}\" }}, {{");
+    let yaml = std::fs::read_to_string(gateway.file()).expect("a file");
+    let yaml =
+        yaml.replacen("listeners: [{", &more, 1).replacen("stale: 1h", "on_store_failure: deny", 1);
+    std::fs::write(gateway.file(), yaml).expect("a file");
+    eventually("it is refused", || gateway.log().contains("another program has this port"));
+    assert_eq!(status(&gateway, &known), 200);
+}
+
 #[test]
 fn a_file_of_keys_that_is_gone_is_told_with_its_cause() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -196,6 +196,35 @@ fn a_reload_changes_the_number_and_connections_that_are_open_still_count() {
     assert!(open.is_some_and(|open| open <= 2.0), "{open:?}");
 }
 
+/// Its number was once in force, until a restart.
+#[test]
+fn a_reload_that_fails_changes_no_number() {
+    let origin = Counting::gated(3);
+    let queue = "queue: { timeout: 60s }";
+    let of = |max: u32| {
+        let fields = format!("max_connections: {max}, {queue}");
+        yaml(&[origin.url()], &fields, "", TWO_WORKERS)
+    };
+    let gateway = Gateway::start(&of(3));
+    let mut clients = vec![asking(&gateway, "/1", "192.0.2.1")];
+    eventually("the connection is in use", || origin.requests().len() == 1);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("it is bound");
+    let more = format!("listeners: [{{ address: \"{address}\" }}, {{");
+    gateway.rewrite(&of(1).replacen("listeners: [{", &more, 1));
+    eventually("it is refused", || gateway.log().contains("another program has this port"));
+    clients.push(asking(&gateway, "/2", "192.0.2.1"));
+    eventually("another connection is in use", || origin.requests().len() == 2);
+    gateway.reload(&of(3));
+    clients.push(asking(&gateway, "/3", "192.0.2.1"));
+    eventually("three connections are in use", || origin.requests().len() == 3);
+    clients.push(asking(&gateway, "/4", "192.0.2.1"));
+    until_waiting(&gateway, 1);
+    origin.open();
+    clients.iter_mut().for_each(|client| assert_eq!(client.response("GET").status, 200));
+    assert!(!origin.is_exceeded());
+}
+
 /// A number of connections that the process cannot have is in the log.
 #[test]
 fn more_connections_than_files_are_warned_of() {
