@@ -16,7 +16,21 @@ use crate::platform::is_mount;
 #[derive(Debug)]
 pub struct NewFile {
     path: PathBuf,
+    /// The file behind all links.
     target: PathBuf,
+    /// The file that was named: its links may lead elsewhere in the meantime.
+    named: PathBuf,
+}
+
+/// Why a file is not replaced. It is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum NotReplaced {
+    /// Another program has changed it.
+    #[error("it has changed in the meantime")]
+    Changed,
+    /// The system refuses it.
+    #[error(transparent)]
+    Refused(#[from] io::Error),
 }
 
 impl NewFile {
@@ -39,17 +53,17 @@ impl NewFile {
         }
         // Tells whether this process may write the file itself. Its contents stay.
         OpenOptions::new().write(true).open(&target)?;
-        Self::beside(&target, text.as_bytes(), &about)
+        Self::beside(target, path, text.as_bytes(), &about)
     }
 
     /// Writes a text beside the file at `target`, with the owner and the mode of that.
-    fn beside(target: &Path, text: &[u8], about: &Metadata) -> io::Result<Self> {
+    fn beside(target: PathBuf, named: &Path, text: &[u8], about: &Metadata) -> io::Result<Self> {
         let name = target.file_name().unwrap_or_default().to_string_lossy();
         let path = target.with_file_name(format!(".{name}.{}.new", std::process::id()));
         // Of an earlier process with this number, which has ended in between.
         let _ = fs::remove_file(&path);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        let written = Self { path, target: target.to_owned() };
+        let written = Self { path, target, named: named.to_owned() };
         let made = file.metadata()?;
         if (made.uid(), made.gid()) != (about.uid(), about.gid()) {
             fchown(&file, Some(about.uid()), Some(about.gid()))?;
@@ -60,12 +74,16 @@ impl NewFile {
         Ok(written)
     }
 
-    /// Replaces the file, and returns the stamp that it has now.
+    /// Replaces the file, and returns the stamp that it has now. `over` is the stamp of the text that
+    /// may be lost; without it, every text may be lost.
     ///
     /// # Errors
-    /// If the system refuses it. Then the file is as it was.
-    pub fn replace(self) -> io::Result<Option<FileStamp>> {
+    /// If the system refuses it, or the file is not the one with that stamp.
+    pub fn replace(self, over: Option<FileStamp>) -> Result<Option<FileStamp>, NotReplaced> {
         let stamp = FileStamp::of(&self.path);
+        if over.is_some() && FileStamp::of(&self.named) != over {
+            return Err(NotReplaced::Changed);
+        }
         fs::rename(&self.path, &self.target)?;
         // The name itself is on the disk only with its directory. The text is there either way.
         if let Some(directory) = self.target.parent() {
@@ -108,12 +126,46 @@ mod tests {
         symlink("inner/gateway.yaml", &link).unwrap();
         let new = NewFile::write(&link, "new").unwrap();
         assert_eq!(fs::read_to_string(&link).unwrap(), "old");
-        let stamp = new.replace().unwrap();
+        let stamp = new.replace(FileStamp::of(&link)).unwrap();
         assert!(stamp.is_some() && stamp == FileStamp::of(&link));
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o7777, 0o640);
         assert_eq!(files(&inner), ["gateway.yaml"]);
+    }
+
+    /// Another program writes while the new text is compiled.
+    #[test]
+    fn a_file_that_has_changed_in_the_meantime_is_not_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let link = at("link");
+        fs::write(at("one"), "one").unwrap();
+        fs::write(at("other"), "other").unwrap();
+        symlink("one", &link).unwrap();
+        let refused = |change: &dyn Fn()| {
+            let over = FileStamp::of(&link);
+            let new = NewFile::write(&link, "new").unwrap();
+            change();
+            let error = new.replace(over).unwrap_err();
+            assert_eq!(error.to_string(), "it has changed in the meantime");
+        };
+        refused(&|| fs::write(at("one"), "in place").unwrap());
+        refused(&|| {
+            fs::write(at("beside"), "renamed").unwrap();
+            fs::rename(at("beside"), at("one")).unwrap();
+        });
+        refused(&|| {
+            symlink("other", at("beside")).unwrap();
+            fs::rename(at("beside"), &link).unwrap();
+        });
+        assert_eq!(files(directory.path()), ["link", "one", "other"]);
+        assert_eq!(fs::read_to_string(at("one")).unwrap(), "renamed");
+        assert_eq!(fs::read_to_string(at("other")).unwrap(), "other");
+        let new = NewFile::write(&link, "new").unwrap();
+        fs::write(at("other"), "in place").unwrap();
+        new.replace(None).unwrap();
+        assert_eq!(fs::read_to_string(&link).unwrap(), "new", "it was forced");
     }
 
     #[test]

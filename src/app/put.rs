@@ -54,19 +54,20 @@ impl Changing<'_> {
                 if !is_forced && !if_match.names(&self.admin.tag()) {
                     return Err(Refused::Stale);
                 }
-                if write && !is_forced {
-                    self.check_unchanged().await?;
-                }
-                self.replace(text, write, actor).await
+                let over = match write && !is_forced {
+                    true => self.unchanged().await?,
+                    false => None,
+                };
+                self.replace(text, write, over, actor).await
             }
             ConfigRequest::MayPersist(policy, patch) => {
                 let patches = self.supervisor.patches();
                 let values = patches.preview(&policy, patch, if_match, actor);
-                let text = self.persisted(&policy, &values.map_err(Refused::Patch)?).await?;
+                let edited = self.persisted(&policy, &values.map_err(Refused::Patch)?).await?;
                 let file = self.file().to_owned();
                 let may = self.loaded.work.run(CALL_LIMIT, move |progress| {
                     progress.at(&file);
-                    new_file(&file, &text).map(|_| Replaced::default())
+                    new_file(&file, &edited.text).map(|_| Replaced::default())
                 });
                 may.await.map_err(unfinished)?
             }
@@ -75,8 +76,8 @@ impl Changing<'_> {
                 let patch = snapshot.patches.changed.get(&policy).and_then(|it| it.patch.as_ref());
                 let gone = || Refused::conflict("the patch has ended in the meantime");
                 let values = patch.map(|(change, _)| change.values.clone()).ok_or_else(gone)?;
-                let text = self.persisted(&policy, &values).await?;
-                self.replace(text, true, actor).await
+                let FileText { text, stamp } = self.persisted(&policy, &values).await?;
+                self.replace(text, true, stamp, actor).await
             }
         }
     }
@@ -98,11 +99,13 @@ impl Changing<'_> {
     }
 
     /// Writes the configuration with this text into the file if `write`, and runs it. If one of both
-    /// fails, neither is done.
+    /// fails, neither is done. `over` is the stamp of the text that the file may lose, if not every
+    /// text may be lost.
     async fn replace(
         &mut self,
         text: String,
         write: bool,
+        over: Option<FileStamp>,
         actor: &str,
     ) -> Result<Replaced, Refused> {
         let file = self.loaded.watch.file().to_owned();
@@ -127,7 +130,7 @@ impl Changing<'_> {
         })?;
         // The last step that can fail.
         if let Some(new) = new_file {
-            self.put_in_place(new).await?;
+            self.put_in_place(new, over).await?;
         }
         let needs_restart =
             apply(self.supervisor, self.loaded, Some(self.admin), ready, source).await;
@@ -137,11 +140,11 @@ impl Changing<'_> {
     }
 
     /// Puts `new` in the place of the file.
-    async fn put_in_place(&mut self, new: NewFile) -> Result<(), Refused> {
+    async fn put_in_place(&mut self, new: NewFile, over: Option<FileStamp>) -> Result<(), Refused> {
         let file = self.file().to_owned();
         let replaced = self.loaded.work.run(CALL_LIMIT, move |progress| {
             progress.at(&file);
-            new.replace()
+            new.replace(over)
         });
         let replaced = match replaced.await {
             Ok(replaced) => replaced.map_err(|error| error.to_string()),
@@ -158,42 +161,56 @@ impl Changing<'_> {
         self.loaded.watch.file()
     }
 
+    /// The stamp of the file.
+    ///
     /// # Errors
-    /// If the file is not as it was when it was looked at last.
-    async fn check_unchanged(&self) -> Result<(), Refused> {
-        let file = self.file().to_owned();
-        let stamp = self.loaded.work.run(CALL_LIMIT, move |progress| {
-            progress.at(&file);
-            FileStamp::of(&file)
-        });
-        if stamp.await.map_err(unfinished)? != self.loaded.watch.seen() {
+    /// If the file has another text than the one that was in use from it last.
+    async fn unchanged(&self) -> Result<Option<FileStamp>, Refused> {
+        let FileText { text, stamp } = self.read().await?;
+        if stamp != self.loaded.watch.seen() {
             let why = "the file has changed in the meantime, and is about to be read";
             return Err(Refused::conflict(why));
         }
-        Ok(())
+        if *text != *self.loaded.file_text {
+            let why = "the file has changed, and what it has now could not be reloaded";
+            return Err(Refused::conflict(why));
+        }
+        Ok(stamp)
     }
 
-    /// The text of the file with these values of a policy.
-    async fn persisted(&self, policy: &str, values: &Values) -> Result<String, Refused> {
+    async fn read(&self) -> Result<FileText, Refused> {
         let file = self.file().to_owned();
         let read = self.loaded.work.run(CALL_LIMIT, move |progress| {
             progress.at(&file);
-            config::read(&file)
+            let stamp = FileStamp::of(&file);
+            config::read(&file).map(|text| FileText { text, stamp })
         });
-        let text = read
-            .await
-            .map_err(unfinished)?
-            .map_err(|error| Refused::conflict(format!("the file cannot be read: {error}")))?;
+        let read = read.await.map_err(unfinished)?;
+        read.map_err(|error| Refused::conflict(format!("the file cannot be read: {error}")))
+    }
+
+    /// The text of the file with these values of a policy, and the stamp that it has without them.
+    async fn persisted(&self, policy: &str, values: &Values) -> Result<FileText, Refused> {
+        let FileText { text, stamp } = self.read().await?;
         if matches!(self.loaded.tried, Source::Call(..)) || *text != *self.loaded.text {
             let differs =
                 "this node runs another configuration than its file, so nothing is written";
             return Err(Refused::conflict(differs));
         }
-        config::edited(&text, policy, values).map_err(|NotInPlace { because, paste }| {
+        let text = config::edited(&text, policy, values).map_err(|it| {
+            let NotInPlace { because, paste } = it;
             let why = format!("the file cannot be changed in one place: {because}");
             Refused::Conflict { why, paste: Some(paste) }
-        })
+        })?;
+        Ok(FileText { text, stamp })
     }
+}
+
+/// A text of the file.
+struct FileText {
+    text: String,
+    /// The stamp of the file before it was read.
+    stamp: Option<FileStamp>,
 }
 
 /// A text that can be compiled and written.

@@ -26,6 +26,8 @@ pub struct Loaded {
     pub work: FileWork,
     /// The text in use.
     pub text: Arc<str>,
+    /// The text that was in use from the file last.
+    pub file_text: Arc<str>,
     /// The text and the variables of a configuration that is in no file.
     given: Option<(Arc<str>, Arc<Variables>)>,
     /// What was tried last. It is tried again when a file changes that it names.
@@ -76,7 +78,8 @@ impl Loaded {
         let watch = FileWatch::new(file, others);
         let work = FileWork::default();
         let given = given.map(|variables| (Arc::clone(&text), variables));
-        Self { watch, work, text, given, tried: Source::File }
+        let file_text = Arc::clone(&text);
+        Self { watch, work, text, file_text, given, tried: Source::File }
     }
 
     /// Returns when a file has changed, or does not answer. A changed configuration file replaces
@@ -229,7 +232,10 @@ pub async fn apply(
     loaded.text = Arc::clone(&document.text);
     loaded.tried = source.clone();
     let origin = match source {
-        Source::File => None,
+        Source::File => {
+            loaded.file_text = Arc::clone(&document.text);
+            None
+        }
         Source::Call(_, by) => Some(by),
     };
     match admin {

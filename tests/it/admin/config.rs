@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use serde_json::json;
 use super::patches::change;
 use super::{AdminClient, OPERATE, READ, gateway, reasons, settles, statuses, yaml};
 use crate::support::frames::{DATA, Frames, NO_ERROR, Outcome, frame, head, reset};
-use crate::support::{Gateway, Response};
+use crate::support::{Gateway, Origin, PATIENCE, Response, eventually};
 
 const CONFIG: &str = "/v1/config";
 const YAML: &str = "Content-Type: application/yaml";
@@ -165,6 +166,67 @@ fn what_cannot_run_here_is_not_written() {
     let names: Vec<_> = beside.flatten().map(|it| it.file_name()).collect();
     assert!(!names.iter().any(|it| it.to_string_lossy().starts_with('.')), "{names:?}");
     assert_eq!((tag(&client), statuses(&gateway, "ann", 4)), (first, vec![200, 200, 200, 429]));
+}
+
+/// The edit of another program was once lost without a word.
+#[test]
+fn an_edit_of_the_file_while_a_call_is_prepared_is_not_overwritten() {
+    let gateway = gateway("", "write_config: true");
+    let client = AdminClient::new(&gateway, OPERATE);
+    let (go, wait) = mpsc::channel::<()>();
+    let wait = Mutex::new(wait);
+    // The call waits for the first keys of this issuer.
+    let issuer = Origin::answering(move |_| {
+        let _ = wait.lock().map(|wait| wait.recv_timeout(PATIENCE));
+        "HTTP/1.1 500 Down\r\nContent-Length: 0\r\n\r\n".to_owned()
+    });
+    let user = format!(
+        "client: {{ user: {{ jwt: {{ jwks: \"http://{}/keys\", algorithms: [ES256] }} }} }}\n",
+        issuer.address()
+    );
+    let first = tag(&client);
+    let file = text(&gateway);
+    let other = format!("{file}{user}");
+    let edited = file.replace("3/day", "5/day");
+    thread::scope(|scope| {
+        let call = scope.spawn(|| put(&client, "/v1/config?write=true", &first, &other));
+        eventually("the keys are asked for", || !issuer.received().is_empty());
+        let new = gateway.file().with_file_name("edited");
+        fs::write(&new, &edited).expect("a file");
+        fs::rename(new, gateway.file()).expect("both are in one directory");
+        go.send(()).expect("the issuer waits");
+        let refused = call.join().expect("it is answered");
+        assert_eq!(refused.status, 409, "{}", refused.text());
+        assert!(refused.text().contains("changed in the meantime"), "{}", refused.text());
+    });
+    assert_eq!(text(&gateway), edited);
+    settles("the edit is in use", || gateway.log().contains(" reloaded file="));
+    assert_eq!(statuses(&gateway, "ann", 6), [200, 200, 200, 200, 200, 429]);
+}
+
+/// The author of the call has seen the text in use, and not this one.
+#[test]
+fn an_edit_of_the_file_that_could_not_be_reloaded_is_not_overwritten() {
+    let gateway = gateway("", "write_config: true");
+    let client = AdminClient::new(&gateway, OPERATE);
+    let first = tag(&client);
+    let good = text(&gateway);
+    let edited = format!("{good}nonsense: 1\n");
+    fs::write(gateway.file(), &edited).expect("it is ours");
+    settles("it is refused", || gateway.log().contains("not reloaded"));
+    let other = good.replace("3/day", "4/day");
+    let refused = put(&client, "/v1/config?write=true", &first, &other);
+    assert_eq!(refused.status, 409, "{}", refused.text());
+    assert!(refused.text().contains("could not be reloaded"), "{}", refused.text());
+    assert_eq!(text(&gateway), edited);
+    // This call does not touch the file, and so its text is still not in use.
+    assert_eq!(put(&client, CONFIG, &first, &other).status, 200);
+    let refused = put(&client, "/v1/config?write=true", &tag(&client), &other);
+    assert_eq!(refused.status, 409, "{}", refused.text());
+    let forced = put(&client, "/v1/config?write=true", "*", &other);
+    assert_eq!((forced.status, text(&gateway)), (200, other), "{}", forced.text());
+    let done = put(&client, "/v1/config?write=true", &tag(&client), &good);
+    assert_eq!((done.status, text(&gateway)), (200, good), "{}", done.text());
 }
 
 #[test]
