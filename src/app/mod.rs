@@ -37,7 +37,7 @@ mod xds;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -78,8 +78,8 @@ const MAX_CONFIG_CALLS: usize = 4;
 /// The files of a configuration.
 #[derive(Debug)]
 pub struct ConfigFiles {
-    /// The file that was loaded.
-    pub file: PathBuf,
+    /// The file that was loaded, as it was before it was read.
+    pub file: NamedFile,
     /// The files that it names and whose contents are part of the configuration.
     pub others: Vec<NamedFile>,
     /// What the file contains.
@@ -159,9 +159,9 @@ async fn supervise(
 ) -> Result<(), RunError> {
     let (stop, drain) = drain::channel();
     let mut signals = Signals::new()?;
-    let file = source.as_ref().map(|source| source.file.clone());
+    let file = source.as_ref().map(|source| source.file.path.clone());
     let document = source.as_ref().map(|source| source.document.clone());
-    let mut loaded = source.map(|it| Loaded::new(&it.file, it.others, it.document.text, it.given));
+    let mut loaded = source.map(|it| Loaded::new(it.file, it.others, it.document.text, it.given));
     let (configs, mut config_calls) = mpsc::channel(MAX_CONFIG_CALLS);
     let (echo_stop, echo) = start_echo()?;
     let admin = config.admin.clone().map(BoundAdmin::bind).transpose()?;

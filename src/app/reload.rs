@@ -1,7 +1,6 @@
 //! Applies other configurations: the file when it has changed, and texts that operators put in
 //! its place. A configuration with a mistake changes nothing.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,7 +69,7 @@ pub enum Demand {
 impl Loaded {
     /// The configuration with this text, which was read from `file` and `others`.
     pub fn new(
-        file: &Path,
+        file: NamedFile,
         others: Vec<NamedFile>,
         text: Arc<str>,
         given: Option<Arc<Variables>>,
@@ -199,7 +198,7 @@ pub struct Ready {
 
 /// Does all that can fail before a configuration runs. The error says why it cannot run.
 pub async fn prepare(supervisor: &Supervisor, compiled: Compiled) -> Result<Ready, String> {
-    let Compiled { mut config, warnings, files, document } = compiled;
+    let Compiled { mut config, warnings, files, document, .. } = compiled;
     if !Report::is_empty(&warnings) {
         warn!("the new configuration has warnings:\n{warnings}");
     }

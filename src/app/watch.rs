@@ -53,19 +53,20 @@ pub enum Changed {
 }
 
 impl FileWatch {
-    /// Watches the file at `path` from its current state on, and `others`.
-    pub fn new(path: &Path, others: Vec<NamedFile>) -> Self {
+    /// Watches `file` and `others` from the states on that they had when they were read. Without a
+    /// state, the current one of `file` is used.
+    pub fn new(file: NamedFile, others: Vec<NamedFile>) -> Self {
+        let NamedFile { path, stamp } = file;
         // One waiting hint is enough.
         let (sender, hints) = mpsc::channel(1);
-        let watcher = watch_directory(path, sender).inspect_err(|error| {
+        let watcher = watch_directory(&path, sender).inspect_err(|error| {
             warn!(
                 "changes of {} are noticed late, because the system does not report them: {error}",
                 path.display()
             );
         });
-        let path = path.to_owned();
-        let file = NamedFile { stamp: FileStamp::of(&path), path: path.clone() };
-        let file = Group::new(vec![file]);
+        let stamp = stamp.or_else(|| FileStamp::of(&path));
+        let file = Group::new(vec![NamedFile { path: path.clone(), stamp }]);
         let others = Group::new(others);
         Self { path, file, others, hints, _watcher: watcher.ok() }
     }
@@ -155,7 +156,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         fs::write(&path, "a").unwrap();
-        let mut watch = FileWatch::new(&path, Vec::new());
+        let mut watch = FileWatch::new(named(&path), Vec::new());
         sees_nothing(&mut watch).await;
         fs::write(&path, "ab").unwrap();
         sees_change(&mut watch).await;
@@ -165,6 +166,22 @@ mod tests {
         fs::rename(&other, &path).unwrap();
         sees_change(&mut watch).await;
         sees_nothing(&mut watch).await;
+    }
+
+    /// The first text is compiled before the watch begins.
+    #[tokio::test]
+    async fn a_file_that_has_changed_since_it_was_read_has_changed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, "a").unwrap();
+        let read = named(&path);
+        fs::write(&path, "ab").unwrap();
+        let mut watch = FileWatch::new(read, Vec::new());
+        sees_change(&mut watch).await;
+        sees_nothing(&mut watch).await;
+        // Of what is no file, the state before is not known.
+        let unknown = NamedFile { path: path.clone(), stamp: None };
+        sees_nothing(&mut FileWatch::new(unknown, Vec::new())).await;
     }
 
     #[tokio::test]
@@ -177,7 +194,7 @@ mod tests {
         }
         symlink("..1", at("..data")).unwrap();
         symlink("..data/file", at("file")).unwrap();
-        let mut watch = FileWatch::new(&at("file"), Vec::new());
+        let mut watch = FileWatch::new(named(&at("file")), Vec::new());
         symlink("..2", at("..data_tmp")).unwrap();
         fs::rename(at("..data_tmp"), at("..data")).unwrap();
         sees_change(&mut watch).await;
@@ -191,7 +208,7 @@ mod tests {
         let file = elsewhere.path().join("file");
         fs::write(&file, "a").unwrap();
         symlink(&file, &link).unwrap();
-        let mut watch = FileWatch::new(&link, Vec::new());
+        let mut watch = FileWatch::new(named(&link), Vec::new());
         fs::write(&file, "ab").unwrap();
         sees_change(&mut watch).await;
     }
@@ -201,7 +218,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         fs::write(&path, "a").unwrap();
-        let mut watch = FileWatch::new(&path, Vec::new());
+        let mut watch = FileWatch::new(named(&path), Vec::new());
         fs::remove_file(&path).unwrap();
         sees_nothing(&mut watch).await;
         fs::write(&path, "back").unwrap();
@@ -217,7 +234,7 @@ mod tests {
         for path in [&file, &first, &second] {
             fs::write(path, "a").unwrap();
         }
-        let mut watch = FileWatch::new(&file, vec![named(&first)]);
+        let mut watch = FileWatch::new(named(&file), vec![named(&first)]);
         fs::write(&first, "ab").unwrap();
         sees_change(&mut watch).await;
         watch.set_others(vec![named(&second)]);
@@ -236,7 +253,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         fs::write(&path, "a").unwrap();
-        let mut watch = FileWatch::new(&path, Vec::new());
+        let mut watch = FileWatch::new(named(&path), Vec::new());
         assert_eq!(watch.seen(), FileStamp::of(&path));
         fs::write(&path, "ab").unwrap();
         assert_ne!(watch.seen(), FileStamp::of(&path));

@@ -17,7 +17,7 @@ use super::console::{load, say};
 use super::failure::Failure;
 use super::paint::{FAINT, STRONG, paint};
 use crate::app::{self, ConfigFiles, Started};
-use crate::config::{self, Compiled, Config};
+use crate::config::{self, Compiled, Config, NamedFile};
 use crate::server::ListenAddress;
 
 /// The port of the page, if it is free.
@@ -32,10 +32,11 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         Some(config) => (config, None),
         None => {
             let file = args.config.path();
-            let Compiled { config, files, document, .. } = load(file)?;
-            let files = ConfigFiles { file: file.to_owned(), others: files, document, given: None };
+            let Compiled { config, files, document, stamp, .. } = load(file)?;
+            let file = NamedFile { path: file.to_owned(), stamp };
+            let files = ConfigFiles { file, others: files, document, given: None };
             // What came from standard input cannot be read again.
-            (config, Some(files).filter(|it| it.file != Path::new("-")))
+            (config, Some(files).filter(|it| it.file.path != Path::new("-")))
         }
     };
     if !io::stderr().is_terminal() {

@@ -23,7 +23,8 @@ use super::{
 /// # Errors
 /// If the file cannot be read, or is not YAML.
 pub fn admin_access(path: &Path) -> Result<Option<AdminAccess>, LoadError> {
-    let text = text_file::read_any(path).map_err(|error| unreadable(path, error))?;
+    let read = text_file::read_any(path).map_err(|error| unreadable(path, error))?;
+    let text = read.text;
     let name = path.to_string_lossy();
     let env = |variable: &str| std::env::var(variable).ok();
     let progress = Progress::default();

@@ -95,6 +95,8 @@ pub struct Compiled {
     pub(crate) files: Vec<NamedFile>,
     /// The file as it may be shown.
     pub(crate) document: Document,
+    /// The stamp of the file before it was read, if [`load`] has read it from a regular file.
+    pub(crate) stamp: Option<FileStamp>,
 }
 
 /// Why a file cannot be loaded.
@@ -130,8 +132,9 @@ pub struct Mistakes {
 /// # Errors
 /// If the file cannot be read or has mistakes.
 pub fn load(path: &Path) -> Result<Compiled, LoadError> {
-    let text = text_file::read_any(path).map_err(|error| unreadable(path, error))?;
-    Ok(load_text(&text, path, &NO_FILES, &Progress::default())?)
+    let read = text_file::read_any(path).map_err(|error| unreadable(path, error))?;
+    let compiled = load_text(&read.text, path, &NO_FILES, &Progress::default())?;
+    Ok(Compiled { stamp: read.stamp, ..compiled })
 }
 
 /// Reads and compiles the file while a configuration with these files is in use. A file that has
@@ -245,7 +248,9 @@ fn compiled(
     let report = problems.report(name, text, &excerpts);
     let files = around.files.into_inner();
     match compiled {
-        Some((config, document)) => Ok(Compiled { config, warnings: report, files, document }),
+        Some((config, document)) => {
+            Ok(Compiled { config, warnings: report, files, document, stamp: None })
+        }
         None => Err(Mistakes { report, files }),
     }
 }

@@ -23,7 +23,7 @@ use tracing::warn;
 use super::console::say;
 use super::paint;
 use crate::app::{self, ConfigFiles, RunError};
-use crate::config::{self, Compiled, NO_FILES, Progress, Report, Variables};
+use crate::config::{self, Compiled, NO_FILES, NamedFile, Progress, Report, Variables};
 use environment::Environment;
 
 pub const EXAMPLES: &str = "\
@@ -103,12 +103,12 @@ pub fn run(args: &RatelimitArgs) -> Result<(), Problem> {
     }
     let compiled = config::load_given(&yaml, NAME, &secrets, &NO_FILES, &Progress::default());
     let compiled = compiled.map_err(|mistakes| Problem::Mistakes(mistakes.to_string()))?;
-    let Compiled { config, warnings, files, document } = compiled;
+    let Compiled { config, warnings, files, document, .. } = compiled;
     if !Report::is_empty(&warnings) {
         say(&paint::report(&warnings.to_string()));
     }
     let files = ConfigFiles {
-        file: PathBuf::from(NAME),
+        file: NamedFile { path: PathBuf::from(NAME), stamp: None },
         others: files,
         document,
         given: Some(Arc::new(secrets)),
