@@ -209,7 +209,8 @@ impl AdminListener {
         needs_restart
     }
 
-    /// The new settings, with the addresses of the old ones.
+    /// The new settings. What needs a restart is as in the old ones, so that the next reload tells it
+    /// again.
     fn renewed(
         &self,
         settings: Option<AdminSettings>,
@@ -245,6 +246,7 @@ impl AdminListener {
             needs_restart.push(name);
         }
         new.listener.address = address_of(&old);
+        new.listener.socket_mode = old.listener.socket_mode;
         new.probe.clone_from(&old.probe);
         new.is_probe_alone = old.is_probe_alone;
         if let Some(handle) = &self.handle {

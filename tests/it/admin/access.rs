@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, SanType};
+use serde_json::{Value, json};
 
 use super::{
     AdminClient, METRICS, Made, OPERATE, READ, calls, gateway, guarded, section, statuses,
@@ -133,6 +134,40 @@ fn every_answer_forbids_stores_and_guesses() {
     let yaml = "#".repeat(5 * 1024 * 1024);
     let fields = ["Content-Type: application/yaml"];
     assert_eq!(client.send("POST", "/v1/config/check", &fields, &yaml).status, 413);
+}
+
+/// The mode of the socket file is that of the start. A later reload once forgot that.
+#[test]
+fn other_users_of_a_socket_need_a_restart_after_every_reload() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("admin.sock");
+    let yaml = |admin: &str| {
+        format!(
+            "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+             routes: [{{ path: \"/*\", respond: {{ body: ok }} }}]\n\
+             admin: {{ address: \"unix:{}\"{admin} }}\n",
+            socket.display()
+        )
+    };
+    let needs_restart = || {
+        let mut curl = Command::new("curl");
+        curl.args(["-s", "--unix-socket"]).arg(&socket).arg("http://localhost/v1/config");
+        let output = curl.output().expect("curl is installed");
+        let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        (shown["generation"].clone(), shown["needs_restart"].clone())
+    };
+    let gateway = Gateway::start(&yaml(""));
+    let told = || gateway.log().matches("admin.uids: changed in the file").count();
+    assert_eq!(needs_restart(), (json!(1), json!([])));
+    let others = yaml(", uids: [65533]");
+    for generation in [2, 3] {
+        gateway.reload(&others);
+        eventually("it is in use", || needs_restart().0 == json!(generation));
+        assert_eq!(needs_restart().1, json!(["admin.uids"]));
+        assert_eq!(told(), generation - 1);
+    }
+    gateway.reload(&yaml(""));
+    eventually("it is in use", || needs_restart() == (json!(4), json!([])));
 }
 
 #[test]
