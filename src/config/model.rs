@@ -226,6 +226,17 @@ pub struct KeySource {
     pub signed: Signed,
 }
 
+impl KeySource {
+    /// Whether the same keys come from both, however they are fetched: with another interval, or with
+    /// other authorities.
+    pub fn has_keys_of(&self, other: &Self) -> bool {
+        self.document.target == other.document.target
+            && self.document.path == other.document.path
+            && self.algorithms == other.algorithms
+            && self.signed == other.signed
+    }
+}
+
 /// What the keys of a set sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signed {

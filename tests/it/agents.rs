@@ -188,6 +188,16 @@ fn keys_of_an_agent_change_with_its_directory_and_stay_while_it_is_broken() {
     gateway.reload(&page(&agent).replace("600/minute", "500/minute"));
     let kept = get(&gateway, "/feed", &agent.signed("key-2"));
     assert_eq!((kept.status, kept.number("X-Ratelimit-Limit")), (200, 500));
+    // So does one that changes how they are fetched.
+    let later =
+        page(&agent).replace("600/minute", "400/minute").replace("refresh: 1s", "refresh: 2s");
+    gateway.reload(&later);
+    let kept = get(&gateway, "/feed", &agent.signed("key-2"));
+    assert_eq!((kept.status, kept.number("X-Ratelimit-Limit")), (200, 400));
+    agent.publishes(published(&["key-3"]));
+    eventually("the new key is known", || {
+        get(&gateway, "/feed", &agent.signed("key-3")).status == 200
+    });
 }
 
 #[test]

@@ -353,6 +353,34 @@ fn a_reload_keeps_fetched_keys_and_refuses_an_unreachable_source() {
     assert_eq!(statuses(&gateway), [401, 200]);
 }
 
+/// The set was once dropped with each change of the way in which it is fetched, and the reload was
+/// refused while the issuer was away.
+#[test]
+fn keys_stay_in_use_when_they_are_fetched_in_another_way() {
+    let issuer = Issuer::new(&["ed25519"]);
+    let gateway = quick(&issuer);
+    issuer.says("HTTP/1.1 500 Down\r\nContent-Length: 0\r\n\r\n".to_owned());
+    let every = |time: &str| {
+        let jwks = format!("{{ url: \"{}\", refresh: {time} }}", issuer.url());
+        demanding(&jwks).replace("body: ok", &format!("body: \"{time}\""))
+    };
+    gateway.reload(&every("2s"));
+    let field = bearer("ed25519", "ed25519");
+    let answer = gateway.client().get("/", &[&field]);
+    assert_eq!((answer.status, &*answer.text()), (200, "2s"));
+    eventually("it is told", || gateway.log().contains("the previous one stays in use"));
+    let asked = issuer.asked();
+    eventually("it is still asked", || issuer.asked() > asked + 1);
+    // A reload that fails leaves the set that is in use as it is.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("it is bound");
+    let more = format!("listeners: [{{ address: \"{address}\" }}, {{");
+    gateway.rewrite(&every("3s").replacen("listeners: [{", &more, 1));
+    eventually("it is refused", || gateway.log().contains("another program has this port"));
+    issuer.says(good(&["p256"]));
+    eventually("the new keys are in use", || statuses(&gateway) == [401, 200]);
+}
+
 #[test]
 fn an_issuer_is_verified_by_its_certificate() {
     let made = Certificates::temporary("127.0.0.1");

@@ -20,6 +20,15 @@ impl Condition {
         Self { name: name.to_owned(), is_fetched: Mutex::default(), left_out: Mutex::default() }
     }
 
+    /// Of a set that continues another one with the same name.
+    pub fn continuing(before: &Self) -> Self {
+        Self {
+            name: before.name.clone(),
+            is_fetched: Mutex::new(before.is_fetched()),
+            left_out: Mutex::new(before.left_out()),
+        }
+    }
+
     /// Of a set in a file.
     pub fn of_file(name: &str, left_out: usize) -> Self {
         Self { left_out: Mutex::new(left_out), ..Self::unknown(name) }

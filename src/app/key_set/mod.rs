@@ -2,7 +2,9 @@
 //! each up to date, and all workers see a change at once.
 //!
 //! A set stays in use until another one is fetched, however long its server is unavailable
-//! or sends something else.
+//! or sends something else. A configuration that fetches the same document in another way has a set
+//! of its own, which begins with these keys: if the configuration does not run after all, nothing has
+//! changed.
 
 mod condition;
 mod probe;
@@ -15,6 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fastrand::Rng;
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
@@ -42,6 +45,8 @@ pub struct Fetched {
     source: KeySource,
     set: Arc<KeySet>,
     pub condition: Arc<Condition>,
+    /// The last valid document.
+    document: Arc<Mutex<Bytes>>,
 }
 
 /// The first attempt to fetch a set.
@@ -56,35 +61,81 @@ impl FirstAttempt {
     }
 }
 
-/// Begins to fetch the set of a configuration, if it has one. If the set of `before` has
-/// the same source, that set is used.
+impl Fetched {
+    /// A set that is empty.
+    fn new(source: KeySource) -> Self {
+        let condition = Arc::new(Condition::unknown(&source.shown));
+        Self { source, set: Arc::default(), condition, document: Arc::default() }
+    }
+
+    /// A set with the keys of this one.
+    fn continuing(&self, source: KeySource) -> Self {
+        Self {
+            source,
+            set: Arc::new(KeySet::continuing(&self.set)),
+            condition: Arc::new(Condition::continuing(&self.condition)),
+            document: Arc::new(Mutex::new(self.document.lock().clone())),
+        }
+    }
+
+    /// Begins to fetch the set.
+    fn start(&self) -> FirstAttempt {
+        let (ended, first) = oneshot::channel();
+        let refresher = Refresher {
+            set: Arc::downgrade(&self.set),
+            condition: Arc::clone(&self.condition),
+            document: Arc::clone(&self.document),
+            source: self.source.clone(),
+        };
+        let fetch =
+            async |source: &KeySource| fetch(&source.document, MAX_BYTES, FETCH_TIMEOUT).await;
+        spawn_local(refresher.run(fetch, ended));
+        FirstAttempt(Some(first))
+    }
+}
+
+/// The set of this source. If `before` has the same source, that set is used. If only the way differs
+/// in which it is fetched, its keys are used until others are fetched.
+fn fetched<'f>(
+    source: KeySource,
+    before: impl IntoIterator<Item = &'f Fetched>,
+) -> (Fetched, FirstAttempt) {
+    let known = before.into_iter().find(|it| it.source.has_keys_of(&source));
+    match known.filter(|known| known.source == source || known.set.has_come()) {
+        Some(same) if same.source == source => (same.clone(), FirstAttempt(None)),
+        Some(known) => {
+            let fetched = known.continuing(source);
+            // Nothing has to wait for it: there are keys.
+            fetched.start();
+            (fetched, FirstAttempt(None))
+        }
+        None => {
+            let fetched = Fetched::new(source);
+            let first = fetched.start();
+            (fetched, first)
+        }
+    }
+}
+
+/// Begins to fetch the set of a configuration, if it has one. The set of `before` is used if it is
+/// the same.
 pub fn begin(config: &mut Config, before: Option<&Fetched>) -> (Option<Fetched>, FirstAttempt) {
     let source = config.key_source.take();
     let keys = config.client.token_keys_mut();
     let (Some(source), Some(TokenKeys::Fetched(set))) = (source, keys) else {
         return (None, FirstAttempt(None));
     };
-    if let Some(same) = before.filter(|before| before.source == source) {
-        *set = Arc::clone(&same.set);
-        return (Some(same.clone()), FirstAttempt(None));
-    }
-    let (fetched, first) = start(source, set);
+    let (fetched, first) = fetched(source, before);
+    *set = Arc::clone(&fetched.set);
     (Some(fetched), first)
 }
 
 /// The sets of agents, which are fetched in the background: a start or a reload does not wait for them.
-/// The set of an agent in `before` that has the same source is kept.
+/// The set of an agent in `before` is used if it is the same.
 pub fn begin_agents(config: &mut Config, before: &[Fetched]) -> Vec<Fetched> {
     let sources = std::mem::take(&mut config.agent_sources);
     let Some(agents) = config.client.agents.take() else { return Vec::new() };
-    let fetched: Vec<_> = agents
-        .iter()
-        .zip(sources)
-        .map(|(agent, source)| match before.iter().find(|it| it.source == source) {
-            Some(same) => same.clone(),
-            None => start(source, &agent.keys).0,
-        })
-        .collect();
+    let fetched: Vec<_> = sources.into_iter().map(|source| fetched(source, before).0).collect();
     let with_sets = agents.iter().zip(&fetched).map(|(agent, fetched)| Agent {
         name: Arc::clone(&agent.name),
         keys: Arc::clone(&fetched.set),
@@ -92,19 +143,6 @@ pub fn begin_agents(config: &mut Config, before: &[Fetched]) -> Vec<Fetched> {
     config.client.agents =
         Some(Arc::new(Agents::new(with_sets.collect(), agents.invitation().is_some())));
     fetched
-}
-
-/// Begins to fetch a set.
-fn start(source: KeySource, set: &Arc<KeySet>) -> (Fetched, FirstAttempt) {
-    let (ended, first) = oneshot::channel();
-    let condition = Arc::new(Condition::unknown(&source.shown));
-    let fetched =
-        Fetched { source: source.clone(), set: Arc::clone(set), condition: Arc::clone(&condition) };
-    let refresher =
-        Refresher { set: Arc::downgrade(set), condition, current: Bytes::new(), source };
-    let fetch = async |source: &KeySource| fetch(&source.document, MAX_BYTES, FETCH_TIMEOUT).await;
-    spawn_local(refresher.run(fetch, ended));
-    (fetched, FirstAttempt(Some(first)))
 }
 
 /// How the key sets of a configuration are, whose sets that are fetched are `keys` and `agents`.
@@ -125,12 +163,12 @@ struct Refresher {
     condition: Arc<Condition>,
     source: KeySource,
     /// The last valid document.
-    current: Bytes,
+    document: Arc<Mutex<Bytes>>,
 }
 
 impl Refresher {
     async fn run(
-        mut self,
+        self,
         fetch: impl AsyncFn(&KeySource) -> Result<Document, FetchError>,
         first: oneshot::Sender<()>,
     ) {
@@ -153,13 +191,13 @@ impl Refresher {
     }
 
     /// Puts a fetched document into use if it is valid.
-    fn apply(&mut self, fetched: Result<Document, FetchError>) -> Outcome {
+    fn apply(&self, fetched: Result<Document, FetchError>) -> Outcome {
         let document = match fetched {
             Ok(document) => document,
             Err(error) => return self.failed(&error.to_string()),
         };
         let fresh_for = document.fresh_for;
-        if document.bytes == self.current {
+        if document.bytes == *self.document.lock() {
             return Outcome::Good { fresh_for };
         }
         let UsableKeys { keys, left_out, passed_over } =
@@ -185,13 +223,13 @@ impl Refresher {
                 warn!(url, key = name, %error, "{message}");
             }
         }
-        self.current = document.bytes;
+        *self.document.lock() = document.bytes;
         Outcome::Good { fresh_for }
     }
 
     fn failed(&self, error: &str) -> Outcome {
         let url = &self.source.shown;
-        let meanwhile = match (self.current.is_empty(), self.source.signed) {
+        let meanwhile = match (self.document.lock().is_empty(), self.source.signed) {
             (false, _) => "the previous one stays in use",
             (true, Signed::Tokens) => "until then, no token is valid",
             (true, Signed::Requests) => "until then, no request has this agent",

@@ -53,7 +53,7 @@ impl Issuer {
             let refresher = Refresher {
                 set: Arc::downgrade(&set),
                 condition: Arc::new(Condition::unknown("")),
-                current: Bytes::new(),
+                document: Arc::default(),
                 source: source(refresh),
             };
             let (ended, first) = oneshot::channel();

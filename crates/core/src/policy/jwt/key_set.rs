@@ -44,6 +44,13 @@ impl KeySet {
         Self::default()
     }
 
+    /// A set that begins with the keys of `before`, as if it had fetched them itself.
+    pub fn continuing(before: &Self) -> Self {
+        let current = before.keys();
+        let generation = AtomicU64::new(current.generation);
+        Self { current: RwLock::new(current), generation, refresh: Arc::default() }
+    }
+
     /// Replaces the keys.
     pub fn replace(&self, keys: Vec<VerifyingKey>) {
         let mut current = self.current.write();
