@@ -114,6 +114,7 @@ impl Supervisor {
         self.state.body_memory.set_max(prepared.body_memory);
         self.base = Arc::new(prepared.snapshot);
         self.snapshot = Arc::new(self.patches.patched(&self.base));
+        self.warn_of_files();
         let policies = &self.snapshot.policies;
         self.state.refusals.retain(|name| policies.iter().any(|it| *it.name == *name));
         self.observed.renew(Arc::clone(&self.snapshot));
@@ -160,7 +161,6 @@ impl Supervisor {
         let running = self.listeners.len();
         let opened = self.add(new);
         let closed = self.remove_all_but(&matches, running);
-        self.warn_of_files();
         (opened, closed)
     }
 

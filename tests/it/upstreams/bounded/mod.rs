@@ -233,3 +233,15 @@ fn more_connections_than_files_are_warned_of() {
         gateway.log().contains("max_connections of upstreams adds up to 5000")
     });
 }
+
+/// The reload with the number itself warns, and not the one after it.
+#[test]
+fn a_reload_warns_of_more_connections_than_files() {
+    let gateway = Gateway::with_files(256, &Origin::hello(), "max_connections: 10");
+    let yaml = std::fs::read_to_string(gateway.file()).expect("a file");
+    let yaml = yaml.replace("max_connections: 10", "max_connections: 6000");
+    std::fs::write(gateway.file(), yaml).expect("a file");
+    eventually("the gateway reloads", || gateway.log().contains(" reloaded file="));
+    let log = gateway.log();
+    assert!(log.contains("max_connections of upstreams adds up to 6000"), "{log}");
+}
