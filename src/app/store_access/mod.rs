@@ -92,12 +92,15 @@ impl StoreAccess {
         Self(Some(sender))
     }
 
-    /// The configuration has changed. The task adopts what a running store can adopt.
+    /// The configuration has changed. The task adopts what a running store can adopt, and nothing if
+    /// the servers are others: the credentials are those of the others, which need a restart.
     pub fn change(&self, settings: &StoreSettings) {
         if let (Some(sender), Some(wanted)) = (&self.0, Wanted::of(settings)) {
             sender.send_if_modified(|now| {
-                let differs = *now != wanted;
-                *now = wanted;
+                let differs = *now != wanted && now.redis.topology == wanted.redis.topology;
+                if differs {
+                    *now = wanted;
+                }
                 differs
             });
         }

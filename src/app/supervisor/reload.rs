@@ -103,9 +103,7 @@ impl Supervisor {
         for name in needs_restart {
             warn!("{name}: changed in the file, but the change needs a restart");
         }
-        if !needs_restart.contains(&"store") {
-            self.store_access.change(&prepared.store);
-        }
+        self.store_access.change(&prepared.store);
         let (opened, closed) = self.renew_listeners(prepared.listeners);
         begin_upstreams(&prepared.upstreams);
         self.drain_limit = prepared.drain_limit;

@@ -238,6 +238,34 @@ fn another_user_certificate_or_number_of_connections_needs_no_restart() {
     assert_eq!(users(&redis), ["other"; 3]);
 }
 
+/// The password once waited for the same restart, and Redis was away when its connections closed.
+#[test]
+fn a_password_is_adopted_while_another_change_of_the_store_waits_for_a_restart() {
+    let redis = server();
+    let gateway = Gateway::start(&of_user(&redis, "tollgate", "one", ""));
+    wait_for_store(&gateway);
+    let of = |password: &str, further: &str, memory: &str| {
+        let store = format!("store: {{ {memory} redis: ");
+        of_user(&redis, "tollgate", password, further).replace("store: { redis: ", &store)
+    };
+    let memory = "memory: { max_keys: 5000 },";
+    let exchange = |password: &str, further: &str, memory: &str| {
+        under_load(&gateway, || {
+            let before = authentications(&redis);
+            rotate(&redis, password);
+            gateway.reload(&of(password, further, memory));
+            // Two workers and the main thread.
+            eventually("all have authenticated", || authentications(&redis) >= before + 3);
+        });
+    };
+    exchange("two", "", memory);
+    exchange("three", "", memory);
+    exchange("four", ", prefix: other", "");
+    connects_again(&redis, &gateway);
+    let told = "store: changed in the file, but the change needs a restart";
+    assert_eq!(gateway.log().matches(told).count(), 3);
+}
+
 #[test]
 fn connections_behind_sentinels_adopt_a_password() {
     let user = "user tollgate on >one ~* +@all".to_owned();
