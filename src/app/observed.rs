@@ -62,7 +62,7 @@ struct Current {
     /// The certificates that the gateway shows.
     certificates: Arc<[CertificateDates]>,
     /// How the stream to the server of the rate limit service is, if there is one.
-    xds: Option<Arc<XdsCondition>>,
+    xds: xds::Streams,
     /// How the sets of keys for tokens and of agents are.
     key_sets: Vec<Arc<Condition>>,
     /// The file of the API keys, and whether it could be read at the last reload.
@@ -104,7 +104,7 @@ impl Observed {
             admin_sockets: Vec::new(),
             others: Arc::default(),
             certificates: Arc::default(),
-            xds: None,
+            xds: xds::Streams::default(),
             key_sets: Vec::new(),
             key_file: None,
             class_file: None,
@@ -180,7 +180,7 @@ impl Observed {
 
     /// The stream of the rate limit service is this one now.
     pub fn set_xds(&self, xds: Option<Arc<XdsCondition>>) {
-        self.current.lock().xds = xds;
+        self.current.lock().xds.set(xds);
     }
 
     /// The API keys, the users, the classes and the prices are those of these files now.
@@ -340,7 +340,7 @@ impl Source for Observed {
         let successful = u64::from(current.is_reload_successful);
         samples.set_whole(&families::CONFIG_LAST_RELOAD, &[], successful);
         if current.serves_rate_limits {
-            xds::collect(current.xds.as_deref(), current.reloads, samples);
+            current.xds.collect(current.reloads, samples);
         }
         // Several listeners may have port 0, which means any free port.
         let mut connections = BTreeMap::<String, usize>::new();

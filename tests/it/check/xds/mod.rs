@@ -125,6 +125,31 @@ fn the_limits_of_a_server_hold_change_and_keep_their_counters() {
     assert_eq!(code("blocked"), 2);
 }
 
+/// The counter once began again at 0 with each other stream.
+#[test]
+fn what_was_loaded_by_an_earlier_stream_stays_counted() {
+    let server = Server::new();
+    let node = Node::new(server.address(), ", node: one");
+    server.nth(0);
+    for (version, limit) in [("1", 3), ("2", 4), ("3", 5)] {
+        server.say(version, version, &[domain("d", vec![daily("k", limit)])]);
+        node.awaits("d", "k", limit);
+    }
+    node.metric("ratelimit_service_config_load_success 3");
+    let xds = format!("{{ server: \"h2c://{}\", node: other }}", server.address());
+    node.gateway.reload(&Node::yaml(&xds));
+    let loaded = || {
+        let metrics = node.admin("/metrics");
+        let mut lines = metrics.lines();
+        let value = lines.find_map(|it| it.strip_prefix("ratelimit_service_config_load_success "));
+        value.and_then(|it| it.parse::<u32>().ok())
+    };
+    // The reload itself, and perhaps a response on the other stream.
+    assert!(loaded().is_some_and(|loaded| loaded >= 4), "{:?}", loaded());
+    node.gateway.reload(&Node::yaml(&xds).replace("node: other", "node: third"));
+    assert!(loaded().is_some_and(|loaded| loaded >= 5), "{:?}", loaded());
+}
+
 #[test]
 fn a_node_that_does_not_wait_is_ready_at_once() {
     let nothing = Reserved::new();
