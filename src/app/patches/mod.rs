@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
-use tollgate_core::time::{Clock, Timestamp};
+use tollgate_core::time::{Clock, Span, Timestamp};
 use tollgate_redis::{ControlStore, Expected, NodeState, ReadEntries, StoreError};
 use tracing::{info, warn};
 
@@ -25,6 +25,9 @@ use crate::snapshot::Snapshot;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The same, if a change ends.
 const SHORTEST: Duration = Duration::from_millis(20);
+/// From the end of a change until it is removed from the store. The clocks of other nodes may be behind,
+/// and a change ends there by their own.
+const KEPT_AFTER_END: Span = Span::from_secs(60);
 /// How long the start waits for the store.
 const START_PATIENCE: Duration = Duration::from_millis(500);
 /// How long a change waits until all workers of this node have it.
@@ -134,7 +137,8 @@ impl PatchKeeper {
 
     /// Removes one entry whose changes have all ended a while ago.
     async fn remove_ended(&self, now: Timestamp) {
-        let ended = |bytes: &[u8]| Entry::decode(bytes).is_ok_and(|it| it.at(now).is_none());
+        let then = now.minus(KEPT_AFTER_END);
+        let ended = |bytes: &[u8]| Entry::decode(bytes).is_ok_and(|it| it.at(then).is_none());
         let Some(control) = &self.control else {
             return self.known.borrow_mut().entries.retain(|(_, _, bytes)| !ended(bytes));
         };
@@ -246,5 +250,28 @@ fn report_lists(before: &Resolved, after: &Resolved) {
     }
     for list in before.lists.keys().filter(|list| !after.lists.contains_key(*list)) {
         info!(%list, "an access list has the mode of the file again");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_redis::EntryVersion;
+
+    use super::*;
+    use crate::patches::Change;
+
+    /// The fastest clock once ended a patch on all nodes.
+    #[tokio::test]
+    async fn an_ended_change_is_removed_when_it_has_ended_on_nodes_with_slower_clocks_too() {
+        let end = Timestamp::from_micros(1_000_000_000_000_000);
+        let keeper = PatchKeeper::new(None, Clock::manual(end));
+        let change = Change { ends_us: Some(end.as_micros()), ..Change::default() };
+        let entry = Entry { patch: Some(change), ..Entry::default() };
+        let stored = ("each".to_owned(), EntryVersion::random(), entry.encode());
+        keeper.known.borrow_mut().entries.push(stored);
+        for (after_s, is_there) in [(0, true), (59, true), (60, false)] {
+            keeper.remove_ended(end.plus(Span::from_secs(after_s))).await;
+            assert_eq!(!keeper.known.borrow().entries.is_empty(), is_there, "{after_s}");
+        }
     }
 }
