@@ -277,18 +277,22 @@ impl Supervisor {
         wanted: impl Iterator<Item = &'s (Purpose, ListenerSettings)>,
         workers: usize,
     ) -> Result<Vec<BoundListener>, BindError> {
-        // TLS first, because opening a Unix socket replaces another one.
         let configs: Vec<_> = wanted
             .map(|(purpose, settings)| Ok((*purpose, ListenerConfig::new(settings.clone())?)))
             .collect::<Result<_, BindError>>()?;
-        let bind = |(purpose, config): (Purpose, ListenerConfig)| {
+        let mut configs: Vec<_> = configs.into_iter().enumerate().collect();
+        // Unix sockets last: one that is opened replaces that of another process at once.
+        configs.sort_by_key(|(_, (_, config))| config.settings.address.tcp().is_none());
+        let mut bound = Vec::with_capacity(configs.len());
+        for (index, (purpose, config)) in configs {
             let (sockets, handle) = match self.inherited.at(&config.settings.address) {
                 Some(socket) => Listener::adopt(config, socket, workers, &self.capacity)?,
                 None => Listener::bind(config, workers, &self.capacity)?,
             };
-            Ok(BoundListener { purpose, sockets, handle })
-        };
-        configs.into_iter().map(bind).collect()
+            bound.push((index, BoundListener { purpose, sockets, handle }));
+        }
+        bound.sort_by_key(|(index, _)| *index);
+        Ok(bound.into_iter().map(|(_, listener)| listener).collect())
     }
 
     /// Uses listeners from now on.

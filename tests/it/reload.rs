@@ -1,6 +1,7 @@
 //! Reloads while clients are served, without lost requests.
 
 use std::os::unix::fs::symlink;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Mutex;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -205,6 +206,22 @@ fn an_address_that_is_not_available_changes_nothing() {
     gateway.rewrite(&saying("bad").replacen("[{", &more, 1));
     eventually("it is refused", || gateway.log().contains("another program has this port"));
     assert_eq!(gateway.client().get("/", &[]).text(), "good");
+}
+
+/// The socket of the other process was once replaced before, and then it had no name.
+#[test]
+fn a_reload_that_fails_leaves_the_unix_socket_of_another_process() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("it is bound");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("socket");
+    let _other = UnixListener::bind(&path).expect("a socket");
+    let gateway = Gateway::start(&saying("good"));
+    let more =
+        format!("[{{ address: \"unix:{}\" }}, {{ address: \"{address}\" }}, {{", path.display());
+    gateway.rewrite(&saying("bad").replacen("[{", &more, 1));
+    eventually("it is refused", || gateway.log().contains("another program has this port"));
+    UnixStream::connect(&path).expect("the other process still listens");
 }
 
 #[test]
