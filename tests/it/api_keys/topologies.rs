@@ -50,6 +50,36 @@ fn in_a_cluster_also_after_slots_have_moved() {
     hold(&gateways, &keys);
 }
 
+/// The sign of a part had moved, and the records not yet. The gateways asked the new node for all of
+/// them, so they did not know valid keys, and no list had them.
+#[test]
+fn in_a_cluster_also_while_a_slot_moves() {
+    let cluster = Cluster::start();
+    let (gateways, keys) = begin(&format!("url: \"{}\"", cluster.url()));
+    let names: Vec<String> =
+        cluster.masters().map(|it| it.cli(&["KEYS", "tollgate:k:*"])).collect();
+    let mut signs: Vec<String> = Vec::new();
+    for key in &keys {
+        let record = names.iter().flat_map(|it| it.lines()).find(|name| name.ends_with(id(key)));
+        let record = record.expect("the record of a key");
+        signs.push(record.replace(id(key), "sign"));
+    }
+    signs.sort_unstable();
+    signs.dedup();
+    signs.iter().for_each(|sign| cluster.begin_to_move(sign));
+    let listed = good(&key(&gateways[1], &["list", "--team", "acme"]));
+    assert!(keys.iter().all(|key| listed.contains(id(key))), "{listed}");
+    for gateway in &gateways {
+        for key in &keys {
+            eventually("the key holds", || {
+                let said = status(gateway, key);
+                assert_ne!(said, 401, "{key}");
+                said == 200
+            });
+        }
+    }
+}
+
 #[test]
 fn on_servers_that_do_not_know_of_each_other() {
     let urls = shared_shards().each_ref().map(|shard| format!("\"{}\"", shard.url()));

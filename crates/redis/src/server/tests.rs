@@ -127,6 +127,32 @@ fn a_query_follows_redirections() {
     });
 }
 
+/// One command that was redirected had all commands sent to the other node. So keys that had not
+/// moved yet were unknown.
+#[test]
+fn only_the_commands_of_keys_that_have_moved_are_redirected() {
+    run(async {
+        let ([first, second], servers) = cluster().await;
+        let slot = servers.destination(SECOND.as_bytes()).slot;
+        let mut commands = redis::pipe();
+        for key in [&format!("{{{SECOND}}}:moved"), SECOND, &format!("{{{SECOND}}}:also moved")] {
+            commands.cmd("EVALSHA").arg("script").arg(1).arg(key).arg("").arg("body");
+        }
+        let has = Value::Array(vec![Value::BulkString("body".into())]);
+        let destination = servers.destination(SECOND.as_bytes());
+        first.behave(Manner::Bytes("$-1\r\n".to_owned()));
+        for kind in ["ASK", "MOVED"] {
+            let before = first.scripts();
+            let redirection = format!("{kind} {slot} {}", first.address());
+            second.behave(Manner::HasOnly(SECOND.to_owned(), redirection));
+            let answers = servers.look_up(destination, &commands).await;
+            assert_eq!(answers, Ok(vec![Value::Nil, has.clone(), Value::Nil]), "{kind}");
+            assert_eq!(first.scripts() - before, 2, "{kind}");
+            assert_eq!(first.asking(), 2, "{kind}");
+        }
+    });
+}
+
 #[test]
 fn the_server_of_a_key_has_its_name_in_a_cluster() {
     run(async {

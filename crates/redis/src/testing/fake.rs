@@ -25,6 +25,9 @@ pub(in super::super) enum Manner {
     EchoBySlot,
     /// With these bytes.
     Bytes(String),
+    /// With their bodies if this is their key, and otherwise with this error: it has the other keys
+    /// no more.
+    HasOnly(String, String),
     /// It closes the connection.
     Close,
     /// It closes the connection at the first one, and answers the others with their bodies.
@@ -198,7 +201,8 @@ impl FakeServer {
             Manner::Stall => Some(String::new()),
             Manner::Close | Manner::CloseOnce => None,
             Manner::Bytes(bytes) => Some(bytes.clone()),
-            Manner::Echo | Manner::EchoBySlot => {
+            Manner::HasOnly(key, line) if command[3] != *key => Some(format!("-{line}\r\n")),
+            Manner::Echo | Manner::EchoBySlot | Manner::HasOnly(..) => {
                 let keys: usize = command[2].parse().expect("the number of keys");
                 let slots: BTreeSet<u16> =
                     command[3..3 + keys].iter().map(|key| slot(key.as_bytes())).collect();

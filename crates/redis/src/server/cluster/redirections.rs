@@ -1,5 +1,5 @@
-//! Commands other than the script in a cluster. A node to which the slot has moved or is moving
-//! is asked too, once.
+//! Commands other than the script in a cluster. Those of keys that have moved to another node are
+//! sent there too, once.
 
 use redis::{Pipeline, Value, pipe};
 use tollgate_core::in_time::in_time;
@@ -31,6 +31,9 @@ impl Shared {
         self.follow(slot, commands, send).await
     }
 
+    /// Sends commands, and sends those that the node redirects once more, to the other node. While
+    /// a slot moves, its node answers for the keys that it still has. The other node has the moved
+    /// keys only, and answers for all others as if they did not exist.
     async fn follow(
         &self,
         slot: u16,
@@ -38,18 +41,28 @@ impl Shared {
         send: impl AsyncFn(&Link, &Pipeline) -> Answers,
     ) -> Answers {
         let node = self.node_of(slot).ok_or(StoreError::Away)?;
-        let answers = send(node.link(slot), commands).await;
-        let error = match &answers {
-            Ok(answers) => answers.iter().find_map(refused),
-            Err(error) => Some(error.clone()),
-        };
-        let Some(error) = error else { return answers };
-        self.stale.notify_one();
-        match self.redirected(&error, slot, &node) {
-            Some((link, false)) => send(&link, commands).await,
-            Some((link, true)) => Ok(without_asking(send(&link, &asking(commands)).await?)),
-            None => answers,
+        let answered = send(node.link(slot), commands).await;
+        let mut answers = answered.inspect_err(|_| self.stale.notify_one())?;
+        let errors = answers.iter().enumerate();
+        let errors = errors.filter_map(|(index, answer)| Some((index, refused(answer)?)));
+        let errors: Vec<(usize, StoreError)> = errors.collect();
+        if errors.is_empty() {
+            return Ok(answers);
         }
+        self.stale.notify_one();
+        // All commands have one slot, so there is one other node.
+        let to = errors.iter().find_map(|(_, error)| self.redirected(error, slot, &node));
+        let Some((link, is_asking)) = to else { return Ok(answers) };
+        let redirected = errors.iter().filter(|(_, error)| error.is_redirection());
+        let redirected: Vec<usize> = redirected.map(|(index, _)| *index).collect();
+        let further = send(&link, &selected(commands, &redirected, is_asking)).await?;
+        // Each reply to `ASKING` comes before that to its command.
+        let extra = usize::from(is_asking);
+        let further = further.into_iter().skip(extra).step_by(1 + extra);
+        for (index, answer) in redirected.into_iter().zip(further) {
+            answers[index] = answer;
+        }
+        Ok(answers)
     }
 }
 
@@ -61,17 +74,15 @@ fn refused(answer: &Value) -> Option<StoreError> {
     }
 }
 
-/// The same commands for a node to which another node redirects and that does not have the slot
-/// yet. `ASKING` holds for one command.
-fn asking(commands: &Pipeline) -> Pipeline {
-    let mut introduced = pipe();
-    for command in commands.cmd_iter() {
-        introduced.cmd("ASKING").add_command(command.clone());
+/// The commands at these places, each after `ASKING` if they go to a node that does not have the
+/// slot yet. `ASKING` holds for one command.
+fn selected(commands: &Pipeline, places: &[usize], is_asking: bool) -> Pipeline {
+    let mut selected = pipe();
+    for (_, command) in commands.cmd_iter().enumerate().filter(|(at, _)| places.contains(at)) {
+        if is_asking {
+            selected.cmd("ASKING");
+        }
+        selected.add_command(command.clone());
     }
-    introduced
-}
-
-/// The replies without those to `ASKING`.
-fn without_asking(answers: Vec<Value>) -> Vec<Value> {
-    answers.into_iter().skip(1).step_by(2).collect()
+    selected
 }
