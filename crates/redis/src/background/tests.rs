@@ -36,12 +36,16 @@ struct Scene {
 impl Scene {
     /// A worker that uses a new server.
     async fn start() -> Self {
+        Self::start_with(Clock::System).await
+    }
+
+    async fn start_with(clock: Clock) -> Self {
         let server = Process::start(&[]);
         let settings = settings(server.topology(), TIMEOUT);
         let memory = Arc::new(MemoryStore::new(1000));
         let secret = Arc::new(SharedSecret::new(Secret::random()));
         let node = Arc::new(NodeState::new((*settings).clone(), memory, secret));
-        let store = Rc::new(RedisStore::open(&node, Clock::System));
+        let store = Rc::new(RedisStore::open(&node, clock));
         let scene = Self { server, store };
         eventually("the store decides", async || {
             scene.store.ready().await;
@@ -118,6 +122,28 @@ fn units_that_are_given_back_while_the_store_is_away_are_given_back_when_it_is_b
         .await;
         let losses = scene.store.node.losses();
         assert_eq!((losses.unknown_refunds, losses.dropped_refunds), (0, 0));
+    });
+}
+
+/// The difference of the clocks was that of the first reply. When the clock of the node was set,
+/// refunds seemed to be over, and their units stayed charged.
+#[test]
+fn units_are_given_back_after_the_clock_of_the_node_was_set() {
+    run(async {
+        let clock = Clock::manual(Timestamp::from_micros(1_795_246_126_000_000));
+        let scene = Scene::start_with(clock.clone()).await;
+        clock.advance(Span::from_secs(2 * 86_400));
+        scene.admit(1).await;
+        scene.freeze().await;
+        scene.end_response();
+        tokio::task::yield_now().await;
+        assert_eq!(scene.store.node.refunds.waiting(), 1);
+        scene.server.signal("CONT");
+        eventually("the units are given back", async || {
+            scene.housekeep();
+            scene.counted(1).await == Some(100)
+        })
+        .await;
     });
 }
 

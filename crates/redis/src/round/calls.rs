@@ -77,10 +77,9 @@ impl Round<'_> {
         })?;
         let clock = StoreClock::new(answered.at, self.now, self.store.clock.now());
         self.store.servers.note_clock(destination, clock.offset_us());
-        if self.store.last_clock.replace(Some(clock)).is_none() {
-            let answered = clock.answered();
-            self.store.node.local.set_clock(answered, clock.bounds(answered).0);
-        }
+        self.store.last_clock.set(Some(clock));
+        let here = clock.answered();
+        self.store.node.local.set_clock(here, clock.bounds(here).0);
         Ok(self.hear(part, answered))
     }
 }

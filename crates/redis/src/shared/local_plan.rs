@@ -32,6 +32,8 @@ const MAX_KEYS: usize = 1 << 18;
 const SHARDS: usize = 64;
 /// The maximum number of counters in one report.
 const MAX_DELTAS: usize = 64;
+/// The smallest change of the difference of the clocks that is recorded, in microseconds.
+const NOTICEABLE_US: u64 = 1000;
 
 /// How one charge is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,13 +135,18 @@ impl LocalLedgers {
         &self.shards[index]
     }
 
-    /// Sets the difference of the clocks: it is `here` on this node and `there` in the store.
+    /// Sets the difference of the clocks: it is `here` on this node and `there` in the store. Each
+    /// reply to a worker does so. A change that the time of a call explains is not written, because
+    /// all workers share the value.
     pub(crate) fn set_clock(&self, here: Timestamp, there: Timestamp) {
         let us = |time: Timestamp| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
-        self.ahead_us.store(us(there).saturating_sub(us(here)), Ordering::Relaxed);
+        let ahead_us = us(there).saturating_sub(us(here));
+        if self.ahead_us.load(Ordering::Relaxed).abs_diff(ahead_us) >= NOTICEABLE_US {
+            self.ahead_us.store(ahead_us, Ordering::Relaxed);
+        }
     }
 
-    /// The store's time, for a worker that has had no reply yet.
+    /// The store's time, without the last reply to one worker.
     pub(crate) fn store_time(&self, now: Timestamp) -> Timestamp {
         let us = now.as_micros().saturating_add_signed(self.ahead_us.load(Ordering::Relaxed));
         Timestamp::from_micros(us)
