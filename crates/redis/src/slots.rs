@@ -48,6 +48,11 @@ const CRC16: [u16; 256] = {
 /// Consecutive slots, their master, and its replicas.
 pub(crate) type Range = (RangeInclusive<u16>, Address, Vec<Address>);
 
+/// What is said of a map that has nodes for so many slots only.
+pub(crate) fn text_of_served(served: usize) -> String {
+    format!("it names nodes for {served} of {SLOTS} slots")
+}
+
 /// Reads the reply of the node `asked` to `CLUSTER SLOTS`. A node that does not know its own
 /// host name leaves it out.
 ///

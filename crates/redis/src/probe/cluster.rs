@@ -16,7 +16,7 @@ use crate::failure::StoreError;
 use crate::remedy::{grant, remedy};
 use crate::server::understood;
 use crate::settings::{Address, ReadFrom, RedisSettings};
-use crate::slots::{Range, SLOTS};
+use crate::slots::{Range, SLOTS, text_of_served};
 use crate::transport::NETWORK;
 
 /// A master with slots.
@@ -49,7 +49,7 @@ pub(super) async fn probe(
     if served < usize::from(SLOTS)
         && let Some(report) = reports.iter_mut().find(|report| report.outages.is_empty())
     {
-        let said = format!("it names nodes for {served} of {SLOTS} slots");
+        let said = text_of_served(served);
         let remedy = remedy(OutageCause::ClusterDown, settings);
         report.refuse(OutageCause::ClusterDown, &said, remedy);
     }

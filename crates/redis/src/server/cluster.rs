@@ -42,8 +42,8 @@ use crate::breaker::{FAILURES_TO_OPEN, Position};
 const REFRESH: Duration = Duration::from_secs(10);
 /// The time between two reads if it seems wrong. It bounds the time to notice a fail-over.
 const SHORTEST_REFRESH: Duration = Duration::from_millis(200);
-/// The time after `SHORTEST_REFRESH` until the next read if no node could be read. A gateway that
-/// starts while the cluster is away makes no call that would find the map stale.
+/// The time after `SHORTEST_REFRESH` until the next read if no node could be read, or slots have no
+/// node. A gateway that starts while the cluster is away makes no call that would find the map stale.
 const RETRY: Duration = Duration::from_millis(300);
 
 /// One worker's links to a cluster.
@@ -60,7 +60,7 @@ struct Shared {
     outages: Outages,
     seeds: Vec<Address>,
     map: RefCell<Map>,
-    /// Whether the map can be read, and if not, why.
+    /// Whether the map can be read and has a node for each slot, and if not, why.
     map_use: RefCell<ServerUse>,
     /// Notified when the map may be wrong.
     stale: Notify,
@@ -75,6 +75,14 @@ struct Map {
     /// For each slot an index of `nodes`.
     slots: Vec<Option<usize>>,
     nodes: Vec<Rc<Node>>,
+    /// The number of slots that had a node when the map was read.
+    served: usize,
+}
+
+impl Map {
+    fn is_whole(&self) -> bool {
+        self.served == usize::from(SLOTS)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -100,7 +108,7 @@ impl Cluster {
         seeds: Vec<Address>,
         outages: Outages,
     ) -> Self {
-        let map = Map { slots: vec![None; SLOTS.into()], nodes: Vec::new() };
+        let map = Map { slots: vec![None; SLOTS.into()], nodes: Vec::new(), served: 0 };
         let shared = Rc::new(Shared {
             live,
             transport,
@@ -187,11 +195,11 @@ impl Cluster {
         map.nodes.iter().flat_map(|node| node.links.iter().cloned()).collect()
     }
 
-    /// Whether all nodes are known and answer. Each refusal asks this.
+    /// Whether each slot has a node, and all nodes answer. Each refusal asks this.
     pub(super) fn is_up(&self) -> bool {
         let map = self.shared.map.borrow();
         let mut links = map.nodes.iter().flat_map(|node| node.links.iter());
-        !map.nodes.is_empty() && links.all(|link| link.is_up())
+        map.is_whole() && links.all(|link| link.is_up())
     }
 
     /// One link to each node.
@@ -336,8 +344,8 @@ impl Shared {
             match self.read().await {
                 Ok(ranges) => {
                     failures = 0;
-                    self.map_use.borrow_mut().resume();
                     self.adopt(ranges);
+                    self.check_slots();
                 }
                 Err(error) => {
                     failures = failures.saturating_add(1);
@@ -346,7 +354,8 @@ impl Shared {
             }
             self.settled.set();
             sleep(SHORTEST_REFRESH).await;
-            let pause = if failures == 0 { REFRESH } else { RETRY };
+            let is_good = failures == 0 && self.map.borrow().is_whole();
+            let pause = if is_good { REFRESH } else { RETRY };
             // Any of them is a reason to read the map again.
             select! {
                 biased;
@@ -361,10 +370,25 @@ impl Shared {
     /// of its nodes say most, so the first failures are not reported.
     fn unread(&self, error: &StoreError, failures: u8) {
         if failures >= FAILURES_TO_OPEN || self.map.borrow().nodes.is_empty() {
-            let seeds: Vec<String> = self.seeds.iter().map(ToString::to_string).collect();
-            let outage = error.outage(seeds.join(","), &self.live.peek());
-            self.map_use.borrow_mut().give_up(outage);
+            self.give_up(error);
         }
+    }
+
+    /// Records whether the map that was read has a node for each slot. Calls for the other slots
+    /// fail, and no link says why.
+    fn check_slots(&self) {
+        let map = self.map.borrow();
+        if map.is_whole() {
+            return self.map_use.borrow_mut().resume();
+        }
+        let said = slots::text_of_served(map.served);
+        self.give_up(&StoreError::NotConnected(OutageCause::ClusterDown, said));
+    }
+
+    fn give_up(&self, error: &StoreError) {
+        let seeds: Vec<String> = self.seeds.iter().map(ToString::to_string).collect();
+        let outage = error.outage(seeds.join(","), &self.live.peek());
+        self.map_use.borrow_mut().give_up(outage);
     }
 
     /// Asks the nodes in turn, beginning with those that are connected.
@@ -420,7 +444,8 @@ impl Shared {
                 slots[usize::from(slot)] = Some(index);
             }
         }
-        *map = Map { slots, nodes: nodes.into_iter().map(Rc::new).collect() };
+        let served = slots.iter().flatten().count();
+        *map = Map { slots, nodes: nodes.into_iter().map(Rc::new).collect(), served };
     }
 }
 

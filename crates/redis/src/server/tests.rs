@@ -3,6 +3,8 @@
 use std::num::NonZeroU16;
 use std::sync::LazyLock;
 
+use tollgate_core::store::OutageCause;
+
 use super::super::live_settings::Latest;
 use super::super::script::Script;
 use super::super::testing::{ECHO, FakeServer, Manner, PATIENCE, Process};
@@ -220,6 +222,38 @@ fn a_cluster_that_is_away_at_the_start_is_found_without_a_call() {
         let found = eventually("the server is found", async || servers.is_up());
         let ((), waited) = timed(found).await;
         assert!(waited < Duration::from_secs(5), "{waited:?}");
+    });
+}
+
+/// Each call for such a slot failed, and neither the log nor the status said why.
+#[test]
+fn slots_that_no_node_serves_are_reported_until_a_node_serves_them() {
+    run(async {
+        let node = FakeServer::start(Manner::Echo).await;
+        node.tell(&[(0, 8191, &node)]);
+        let topology = Topology::Cluster(vec![node.address()]);
+        let outages = Outages::default();
+        let servers = Servers::connect(&settings(topology, PATIENCE), &*ECHO, &outages);
+        servers.settled().await;
+        assert_eq!(servers.ask(FIRST).await, Ok("body".into()));
+        assert_eq!(servers.ask(SECOND).await, Err(StoreError::Away));
+        let all = outages.all();
+        let [outage] = &all[..] else { panic!("{all:?}") };
+        assert_eq!(
+            (&*outage.server, outage.cause),
+            (&*node.address().to_string(), OutageCause::ClusterDown)
+        );
+        assert_eq!(
+            outage.error,
+            "the cluster does not serve all of its slots: it names nodes for 8192 of 16384 slots"
+        );
+        assert!(!servers.is_up());
+        node.tell(&[(0, 16_383, &node)]);
+        let found = eventually("all slots are served", async || servers.is_up());
+        let ((), waited) = timed(found).await;
+        assert!(waited < Duration::from_secs(5), "{waited:?}");
+        assert_eq!(outages.all(), []);
+        assert_eq!(servers.ask(SECOND).await, Ok("body".into()));
     });
 }
 
