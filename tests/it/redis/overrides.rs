@@ -188,6 +188,22 @@ fn read_from_the_replicas_of_a_cluster() {
     }
 }
 
+/// A replica of Redis 7 does not know that the slot of its master moves, and says of keys that have
+/// moved that they do not exist. Their clients had the limit of the policy.
+#[test]
+fn read_from_the_replicas_of_a_cluster_also_while_a_slot_moves() {
+    let cluster = Cluster::start();
+    let gateways = pair(&format!("url: \"{}\", read_from: replica", cluster.url()), "");
+    set(&gateways[0], "ann", "50");
+    let names = cluster.masters().map(|it| it.cli(&["KEYS", "tollgate:o:*"]));
+    let name = names.collect::<String>();
+    cluster.begin_to_move(name.trim());
+    // Later than the time at which changes are read from the master in any case.
+    thread::sleep(Duration::from_secs(7));
+    let mut clients = gateways.each_ref().map(Gateway::client);
+    assert_eq!(limits(&mut clients, "X-Client: ann"), [50, 50]);
+}
+
 #[test]
 fn a_raised_limit_ends_a_refusal_in_every_mode_and_a_lowered_one_begins_it() {
     let redis = Redis::start(Options::default());

@@ -275,7 +275,7 @@ impl Servers {
     }
 
     /// The same for reads that may return slightly old values. A replica may answer, if the
-    /// settings say so.
+    /// settings say so. The first argument of each command is its only key.
     ///
     /// # Errors
     /// If no server answers within the timeout.
@@ -288,8 +288,9 @@ impl Servers {
             Kind::Apart(apart) => apart.replica(),
             Kind::Cluster(cluster) => cluster.replica_of(destination.slot),
         };
+        let keys_can_move = matches!(self.kind, Kind::Cluster(_));
         if let Some(replica) = replica
-            && let Some(answers) = replica::read(&replica, commands).await
+            && let Some(answers) = replica::read(&replica, commands, keys_can_move).await
         {
             return Ok(answers);
         }
