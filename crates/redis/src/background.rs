@@ -61,7 +61,7 @@ impl RedisStore {
             (Some(encoder), Ask::Charge(units)) => {
                 // The client may be banned by this charge.
                 self.denied.borrow_mut().forget(&charge.key);
-                self.charge_in_store(&encoder, charge, units, now, told);
+                self.charge_in_store(&encoder, charge, units, now, told, false);
             }
             (Some(encoder), _) => {
                 self.post(&encoder, self.destination(&encoder, &charge.key), &[asked], now);
@@ -74,7 +74,8 @@ impl RedisStore {
     }
 
     /// Charges units in the store, whether they fit or not. If the store certainly does not
-    /// count them, this node counts them and reports them as a debt.
+    /// count them, they become a debt. Then this node counts them in its share, unless it has
+    /// done so before (`is_in_share`).
     pub(super) fn charge_in_store(
         &self,
         encoder: &Encoder,
@@ -82,6 +83,7 @@ impl RedisStore {
         units: u64,
         now: Timestamp,
         told: Option<Told>,
+        is_in_share: bool,
     ) {
         let ask = Ask::Charge(units);
         let call = self.call_one(encoder, charge.key, charge.algorithm, ask, now);
@@ -95,6 +97,9 @@ impl RedisStore {
             match call.final_reply(|| {}).await {
                 Ok(answer) => node.charged(&charge, ask, told, &answer),
                 Err(error) if error.may_have_counted() => {}
+                Err(_) if is_in_share => {
+                    node.fallback.owe_admitted(&charge, units, nodes, store_now);
+                }
                 Err(_) => node.fallback.settle(&charge, units, nodes, store_now),
             }
         });

@@ -130,6 +130,46 @@ fn a_limit_that_is_used_up_stays_so_while_all_answers_are_late() {
     });
 }
 
+/// Regression: units that a late answer refused, and that Redis then refused to charge, counted
+/// twice against the share.
+#[test]
+fn units_that_redis_refuses_to_charge_after_a_late_answer_count_once_in_the_share() {
+    const COST: u64 = 7;
+    run(async {
+        let redis = Redis::start(Options::default());
+        let wire = Wire::to(redis.port());
+        let direct = Wire::to(redis.port());
+        let [store, other] = [on(&wire).await, on(&direct).await];
+        let daily = |limit| Algorithm::FixedWindow(FixedWindow::new(quota(limit, Span::DAY)));
+        let few = daily(5);
+        let many = daily(1000);
+        // This node does not know that the limit of the first policy is used up.
+        assert_eq!(ask(&other, charge(1, &few, 5)).await, (true, Source::Store));
+        wire.set(Fault::Delay(Duration::from_secs(1)));
+        let charges = [charge(1, &few, 1), charge(2, &many, COST)];
+        let Decided { answers, .. } = store.apply(&charges, Clock::System.now()).await;
+        assert!(answers.iter().all(|it| it.verdict.admitted && it.source == Source::Local));
+        redis.cli(&["ACL", "SETUSER", "default", "-evalsha"]);
+        wire.set(Fault::None);
+        // The late answer comes, and the charge after it is refused.
+        sleep(Duration::from_secs(2)).await;
+        let look = charge(2, &many, 0);
+        let Decided { answers, .. } = store.apply(&[look], Clock::System.now()).await;
+        assert_eq!(answers[0].source, Source::Local);
+        // The share is the limit, or the half of it as soon as this node knows the other.
+        let counted = (1000 - answers[0].verdict.remaining) % 500;
+        assert_eq!(counted, COST);
+        redis.cli(&["ACL", "SETUSER", "default", "+evalsha"]);
+        for _ in 0..200 {
+            if ask(&store, look).await.1 == Source::Store {
+                break;
+            }
+            sleep(TIMEOUT).await;
+        }
+        assert_eq!(used(&wire, &store, look).await, COST);
+    });
+}
+
 /// Four nodes ask for units of one client, 20 per second, and one answer of eight is late.
 async fn hold_a_rate(redis: &Redis, algorithm: &Algorithm, principal: u64) {
     const RUN: Duration = Duration::from_secs(20);

@@ -130,7 +130,9 @@ impl Overdue {
                     let fallback = &store.node.fallback;
                     fallback.counted_by_store(&charge, self.judged, store.nodes(), store_now);
                 }
-                false => store.charge_in_store(&round.encoder, &charge, charge.cost, now, None),
+                false => {
+                    store.charge_in_store(&round.encoder, &charge, charge.cost, now, None, true);
+                }
             }
         }
         post(round.slots.iter().filter_map(|slot| slot.unspent(at)).collect());

@@ -20,6 +20,7 @@
 mod count;
 mod debts;
 mod filter;
+mod owe;
 mod shared_debts;
 
 use std::collections::HashMap;
@@ -260,22 +261,6 @@ impl Fallback {
                 self.debts.with(|it| it.relieve(charge.key, cost, taken, now));
             }
             Op::Take(_) | Op::Count(_) | Op::Peek => {}
-        }
-    }
-
-    /// Counts units that a request cost beyond those that the store counted, when the store
-    /// cannot be reached. They become a debt.
-    pub(crate) fn settle(&self, charge: &Charge<'_>, units: u64, nodes: u64, now: Timestamp) {
-        let op = Op::Settle { reserved: 0, actual: units, taken: now };
-        self.change(charge, op, nodes, now);
-        let since = self.since(charge, nodes, now);
-        self.debts.with(|it| it.add(charge.key, charge.algorithm, units, since, now));
-    }
-
-    /// Adds units to the debts that this node has already counted in its share.
-    pub(crate) fn owe(&self, charge: &Charge<'_>, units: u64, since: Since, now: Timestamp) {
-        if consumes(charge.algorithm) {
-            self.debts.with(|it| it.add(charge.key, charge.algorithm, units, since, now));
         }
     }
 
