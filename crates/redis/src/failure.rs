@@ -132,6 +132,11 @@ impl StoreError {
         matches!(self, Self::Refused(Refusal::TryAgain, _))
     }
 
+    /// Whether the slot is moving to another node, and keys of the call are there already.
+    pub(super) const fn is_of_moving_keys(&self) -> bool {
+        matches!(self, Self::Refused(Refusal::Ask(_) | Refusal::TryAgain, _))
+    }
+
     /// Whether another node of the cluster would have answered.
     pub(super) fn is_redirection(&self) -> bool {
         matches!(self, Self::Refused(Refusal::Moved(_) | Refusal::Ask(_), _))

@@ -180,7 +180,7 @@ impl Link {
         asking: bool,
     ) -> PendingReply {
         let (answer, awaited) = ReplySender::new();
-        let call = Call { encoded, group, asking, repeat, answer };
+        let call = Call { encoded, group, asking, is_apart: false, repeat, answer };
         self.shared.enqueue(call, deadline, &awaited);
         awaited
     }

@@ -24,6 +24,8 @@ pub(crate) struct Call {
     pub(crate) group: u16,
     /// Whether another server has redirected the call, so that `ASKING` must be sent.
     pub(crate) asking: bool,
+    /// Whether its group is divided, because only some of the keys have moved to another server.
+    pub(crate) is_apart: bool,
     /// Whether it is sent again if the reply is lost.
     pub(crate) repeat: Repeat,
     /// Receives the reply. It is closed when no caller waits any more.
@@ -31,6 +33,11 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// Whether it can be sent with others of its group. `ASKING` holds for one command only.
+    pub(crate) const fn joins(&self) -> bool {
+        !self.asking && !self.is_apart
+    }
+
     /// Makes the slot of its keys its group.
     pub(crate) fn group_by_slot(&mut self) {
         self.group = self.encoded.keys.first().map_or(0, |key| slots::slot(key));

@@ -11,7 +11,8 @@ use super::*;
 fn call(body: u64) -> (Call, PendingReply) {
     let (answer, receiver) = ReplySender::new();
     let encoded = Encoded { keys: SmallVec::new(), body: body.to_string().into() };
-    (Call { encoded, group: 0, asking: false, repeat: Repeat::Never, answer }, receiver)
+    let repeat = Repeat::Never;
+    (Call { encoded, group: 0, asking: false, is_apart: false, repeat, answer }, receiver)
 }
 
 fn bodies(batch: &[Call]) -> Vec<String> {

@@ -199,7 +199,9 @@ mod tests {
         let (answer, receiver) = ReplySender::new();
         let key = format!("tollgate:{client:08}").into();
         let encoded = Encoded { keys: smallvec![key], body: body.to_string().into() };
-        (Call { encoded, group: 0, asking: false, repeat: Repeat::Never, answer }, receiver)
+        let group = 0;
+        let repeat = Repeat::Never;
+        (Call { encoded, group, asking: false, is_apart: false, repeat, answer }, receiver)
     }
 
     fn of(call: &Call) -> (String, usize) {

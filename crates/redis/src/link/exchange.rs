@@ -145,9 +145,13 @@ impl Tally {
         // Nothing was counted, and each call may have one slot.
         let is_split = error.is_cross_slot() && !self.manner.by_slot;
         self.is_cross_slot |= is_split;
-        for call in group {
+        // The same, and the keys of each call may be on one node. Redis 6.2 redirects all of them.
+        let is_apart =
+            self.manner.in_cluster && error.is_of_moving_keys() && has_several_keys(&group);
+        for mut call in group {
             let may_repeat = is_lost && call.repeat == Repeat::IfLost;
-            if is_split && !call.answer.is_closed() {
+            if (is_split || is_apart) && !call.answer.is_closed() {
+                call.is_apart |= is_apart;
                 call.answer.unmark_sent();
                 self.again.push(call);
             } else if may_repeat && call.answer.may_be_sent_again() {
@@ -162,14 +166,17 @@ impl Tally {
     }
 }
 
+/// Whether the calls of a group have different keys.
+fn has_several_keys(group: &Group) -> bool {
+    group.windows(2).any(|calls| calls[0].encoded.keys != calls[1].encoded.keys)
+}
+
 fn group(batch: Vec<Call>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::with_capacity(1);
     for call in batch {
         let alike = |group: &&mut Group| {
-            // `ASKING` holds for one command only.
-            group
-                .first()
-                .is_some_and(|first| first.group == call.group && !first.asking && !call.asking)
+            let joins = |first: &Call| first.group == call.group && first.joins() && call.joins();
+            group.first().is_some_and(joins)
         };
         match groups.iter_mut().find(alike) {
             Some(group) => group.push(call),

@@ -107,6 +107,25 @@ fn a_call_for_a_migrating_slot_follows_the_redirection_once() {
     });
 }
 
+/// Redis 6.2 redirects a script if any of its keys has moved. All calls of a batch followed, so the
+/// counters of keys that had not moved yet began again on the other node.
+#[test]
+fn of_several_calls_in_a_batch_those_whose_keys_have_moved_are_redirected() {
+    run(async {
+        let ([first, second], servers) = cluster().await;
+        let slot = servers.destination(SECOND.as_bytes()).slot;
+        let redirection = format!("ASK {slot} {}", first.address());
+        second.behave(Manner::HasOnly(SECOND.to_owned(), redirection));
+        let moved = format!("{{{SECOND}}}:moved");
+        let destination = servers.destination(SECOND.as_bytes());
+        let [one, other] = [moved.as_str(), SECOND]
+            .map(|key| servers.call(destination, asked(key, key), Repeat::Never));
+        assert_eq!(one.await, Ok(moved.clone().into()));
+        assert_eq!(other.await, Ok(SECOND.into()));
+        assert_eq!((second.scripts(), first.scripts(), first.asking()), (3, 1, 1));
+    });
+}
+
 /// The state that all gateways share is read by queries. They failed for as long as a slot moved.
 #[test]
 fn a_query_follows_redirections() {
