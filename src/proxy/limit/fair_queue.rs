@@ -83,6 +83,11 @@ impl<K: Copy + Eq + Hash, T> FairQueue<K, T> {
         self.length > 0 && lines.any(|line| line.iter().any(|it| accepts(&it.item)))
     }
 
+    /// All requests that wait, in no order.
+    pub fn items_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.lines.values_mut().flatten().map(|it| &mut it.item)
+    }
+
     /// Takes the next request that is accepted.
     pub fn take(&mut self, mut accepts: impl FnMut(&T) -> bool) -> Option<Waiting<T>> {
         if self.length == 0 {

@@ -30,6 +30,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use tokio::sync::oneshot::{Receiver, channel};
 
 pub use entry::{Place, Wanted};
@@ -150,6 +151,7 @@ impl ConnectionLimit {
             slots.is_in_service |= is_in_service;
         }
         state.endpoints.retain(|_, slots| slots.is_in_service || slots.open > 0);
+        state.forget_failures();
         self.grant_all(state);
     }
 
@@ -331,6 +333,18 @@ impl ConnectionLimit {
 }
 
 impl State {
+    /// A request that has failed at all endpoints in service may use any of them again.
+    fn forget_failures(&mut self) {
+        let in_service = self.endpoints.iter().filter(|(_, slots)| slots.is_in_service);
+        let in_service: SmallVec<[u64; 8]> = in_service.map(|(endpoint, _)| *endpoint).collect();
+        for entry in self.queue.items_mut() {
+            let except = &mut entry.wanted.except;
+            if in_service.iter().all(|endpoint| except.contains(endpoint)) {
+                except.clear();
+            }
+        }
+    }
+
     fn has_room_in_service(&self, endpoint: u64) -> bool {
         let slots = self.endpoints.get(&endpoint);
         slots.is_some_and(|slots| slots.is_in_service && slots.open < self.max)

@@ -139,6 +139,18 @@ fn an_endpoint_out_of_service_gets_no_requests_from_the_queue() {
 }
 
 #[test]
+fn a_request_that_has_failed_at_all_endpoints_in_service_may_use_them_again() {
+    let limit = limit(1, 10);
+    let taken = limit.try_permit(8);
+    let except = Wanted { except: SmallVec::from_slice(&[7]), ..Wanted::default() };
+    let mut waiter = enter(&limit, 1, except).unwrap();
+    assert!(permit_of(&mut waiter).is_none(), "the other endpoint is in service");
+    limit.set_endpoints(0, [(7, true), (8, false)].into_iter());
+    assert_eq!(permit_of(&mut waiter).map(|permit| permit.endpoint()), Some(7));
+    drop(taken);
+}
+
+#[test]
 fn idle_connections_are_asked_for_and_only_as_many_as_are_wanted() {
     let limit = limit(2, 10);
     let permits = [(); 2].map(|()| limit.try_permit(7));
