@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use tollgate_core::api_keys::{KeyForm, PrefixError};
-use tollgate_core::policy::{KeyExpr, Policy};
+use tollgate_core::policy::{Cost, KeyExpr, Policy, Reservation, Unit};
 use tollgate_core::store::keys::SharedKeys;
 use tollgate_core::store::overrides::{FileError, OverridesFile, SharedOverrides};
 use tollgate_limiter::{BuildError, Clock, KeySource, Keys, Limiter, Parts, Store};
@@ -49,9 +49,12 @@ pub enum EmbedError {
 /// `gateway.yaml`. Relative paths in it begin in the working directory. Variables come from the
 /// environment of the process.
 ///
-/// Some parts need a gateway. A policy whose key is the route, a parameter of its path or a
-/// client certificate is left out, with a warning in the log. `elastic` never has room. The
-/// `response` of a policy is not used: see the trait `Refuse` of the library.
+/// Some parts need a gateway. These policies are left out, with a warning in the log: those whose
+/// key is the route, a parameter of its path, a client certificate, a field of an authorizer or a
+/// value in the body; those with a cost by `messages` or `body_bytes`; and those in money if the
+/// model is named in the body. Other settings have less effect, with a warning: `elastic`,
+/// `penalty.delay`, `warn`, `ask_usage`, and a `reserve` that is an estimate. The `response` of a
+/// policy is not used: see the trait `Refuse` of the library.
 ///
 /// ```
 /// let text = r#"
@@ -140,11 +143,19 @@ fn limiter(config: Config) -> Result<Limiter, EmbedError> {
         }
         (false, _) => KeySource::Settings,
     };
-    let (policies, left_out): (Vec<_>, Vec<_>) =
-        config.policies.into_iter().partition(|policy| !needs_gateway(policy));
-    for policy in left_out {
-        warn!(policy = %policy.name, "the policy is left out: only a gateway knows its key");
-    }
+    let mut policies = config.policies;
+    policies.retain(|policy| match needs_gateway(policy) {
+        Some(cause) => {
+            warn!(policy = %policy.name, "the policy is left out: {cause}");
+            false
+        }
+        None => {
+            for note in without_effect(policy) {
+                warn!(policy = %policy.name, "{note}");
+            }
+            true
+        }
+    });
     let has_overrides = policies.iter().any(|policy| policy.overrides.is_some());
     let overrides = match config.store.overrides.filter(|_| has_overrides) {
         Some(path) => {
@@ -161,12 +172,12 @@ fn limiter(config: Config) -> Result<Limiter, EmbedError> {
     Ok(Parts { policies, client, keys, store, clock, headers, overrides }.build()?)
 }
 
-/// Whether a part of its keys is known to a gateway only.
-fn needs_gateway(policy: &Policy) -> bool {
-    let mut needs = false;
+/// Why only a gateway can apply the policy. None: an application can apply it.
+fn needs_gateway(policy: &Policy) -> Option<&'static str> {
+    let mut is_known = true;
     for key in policy.keys() {
         key.visit(&mut |key| {
-            needs |= matches!(
+            is_known &= !matches!(
                 key,
                 KeyExpr::Route
                     | KeyExpr::Param(_)
@@ -176,7 +187,36 @@ fn needs_gateway(policy: &Policy) -> bool {
             );
         });
     }
-    needs
+    if !is_known {
+        return Some("only a gateway knows its key");
+    }
+    // A price needs the model. An estimate of tokens needs no more than the length of the body.
+    let is_priced_by_body = matches!(policy.unit(), Unit::Money(_))
+        && policy.cost.reservation().and_then(Reservation::model).is_some_and(KeyExpr::needs_body);
+    let reads_body = matches!(policy.cost, Cost::Body { .. } | Cost::Calls) || is_priced_by_body;
+    reads_body.then_some("only a gateway reads the bodies of requests, on which its cost depends")
+}
+
+/// What an application does not do for a policy that it applies.
+fn without_effect(policy: &Policy) -> impl Iterator<Item = &'static str> {
+    let is_estimated = policy.cost.reservation().is_some();
+    let delays_banned = policy.penalty.as_ref().is_some_and(|penalty| !penalty.delay.is_zero());
+    let notes = [
+        (
+            is_estimated,
+            "the reserved units are estimated by the Content-Length of a request alone, because \
+             only a gateway reads the bodies of requests",
+        ),
+        (
+            policy.asks_usage,
+            "ask_usage has no effect: only a gateway changes requests, so answers that do not \
+             state their tokens do not settle their cost",
+        ),
+        (delays_banned, "penalty.delay has no effect: only a gateway holds refusals back"),
+        (policy.warn.is_some(), "warn has no effect: only a gateway reports shares of a limit"),
+        (policy.elastic.is_some(), "elastic has no effect: only a gateway knows its upstreams"),
+    ];
+    notes.into_iter().filter(|(applies, _)| *applies).map(|(_, note)| note)
 }
 
 #[cfg(test)]

@@ -116,6 +116,63 @@ fn a_policy_that_only_a_gateway_can_apply_is_left_out() {
     assert!(matches!(from_yaml("listeners: 1"), Err(EmbedError::Mistakes(_))));
 }
 
+/// A file with this policy, `p`, whose counters are in memory.
+fn in_memory(policy: &str) -> String {
+    format!(
+        "listeners: [{{ address: \"127.0.0.1:8080\" }}]\n\
+         upstreams: {{ app: {{ endpoints: [\"http://127.0.0.1:9000\"], max_in_flight: 9 }} }}\n\
+         client: {{ trusted_proxies: [10.0.0.0/8] }}\n\
+         prices: {{ currency: usd, models: {{ gpt: {{ input: 1, output: 2 }} }} }}\n\
+         policies: {{ p: {{ key: ip, {policy} }} }}\n\
+         routes: [{{ path: /*, upstream: app, policies: [p] }}]\n"
+    )
+}
+
+/// Regression: policies whose cost needs the body were kept, and limited nothing or everything.
+#[test]
+fn a_policy_whose_cost_only_a_gateway_can_read_is_left_out() {
+    let money = "limit: 5 usd/day, cost: { settle: { usage: openai }, reserve";
+    let cases = [
+        ("limit: 5/s, cost: { messages: true }", false),
+        ("limit: 5/s, cost: { body_bytes: 1KiB }", false),
+        (&*format!("{money}: {{}} }}"), false),
+        (&*format!("{money}: {{ model: \"json:/m\" }} }}"), false),
+        (&*format!("{money}: {{ model: \"header:x-model\" }} }}"), true),
+        ("limit: 5/s, cost: { reserve: {}, settle: { usage: openai } }", true),
+        ("limit: 5/s, cost: { reserve: 3, settle: { usage: openai, ask_usage: true } }", true),
+        ("limit: 5/s, cost: { header: x-cost }", true),
+    ];
+    for (policy, is_kept) in cases {
+        let limiter = from_yaml(&in_memory(policy)).expect("a limiter");
+        assert_eq!(limiter.policy("p").is_ok(), is_kept, "{policy}");
+    }
+}
+
+/// The log names what an application does not do.
+#[test]
+fn a_setting_that_only_a_gateway_can_apply_is_told() {
+    let notes = |policy: &str| {
+        let text = in_memory(&format!("limit: 5/s, {policy}"));
+        let parsed = Config::parse(&text, "gateway.yaml", &|_| None).expect("no mistake");
+        let notes: Vec<_> = without_effect(&parsed.config.policies[0]).collect();
+        notes.join("\n")
+    };
+    let cases = [
+        ("cost: { reserve: {}, settle: { usage: openai } }", "Content-Length"),
+        ("cost: { reserve: 3, settle: { usage: openai, ask_usage: true } }", "ask_usage"),
+        ("penalty: { after: 9/m, ban: 1h, delay: 2s }", "penalty.delay"),
+        ("warn: [80%]", "warn has no effect"),
+        ("elastic: { limit: 9/s, when: { upstream_in_flight_below: 50% } }", "elastic"),
+    ];
+    for (policy, told) in cases {
+        let notes = notes(policy);
+        assert!(notes.contains(told) && notes.lines().count() == 1, "{policy}: {notes}");
+    }
+    for policy in ["penalty: { after: 9/m, ban: 1h }", "cost: { header: x-cost }"] {
+        assert_eq!(notes(policy), "", "{policy}");
+    }
+}
+
 proptest! {
     /// The library and the file have a parser each, because the errors of the file have advice.
     #[test]
