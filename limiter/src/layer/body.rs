@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use smallvec::SmallVec;
@@ -44,19 +45,45 @@ pin_project! {
     }
 }
 
-impl<D> LimitedBody<D> {
+impl<D: Body> LimitedBody<D> {
     /// The response, whose end settles the lease.
     pub(super) fn admitted(response: Response<D>, lease: Lease) -> Response<Self> {
         let settlement = (!lease.is_empty()).then(|| Box::new(Settlement::new(lease, &response)));
         response.map(|body| Self { content: Content::Inner { body }, settlement })
     }
+}
 
+impl<D> LimitedBody<D> {
     /// The response to a request that is not admitted.
     pub(super) fn refusal(response: Response<Bytes>) -> Response<Self> {
         response.map(|bytes| {
             let bytes = Some(bytes).filter(|bytes| !bytes.is_empty());
             Self { content: Content::Refusal { bytes }, settlement: None }
         })
+    }
+}
+
+impl<D: Body> Content<D> {
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Inner { body } => body.is_end_stream(),
+            Self::Refusal { bytes } => bytes.is_none(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Inner { body } => body.size_hint(),
+            Self::Refusal { bytes } => {
+                let length = bytes.as_ref().map_or(0, Bytes::len);
+                SizeHint::with_exact(u64::try_from(length).expect("a length has at most 64 bits"))
+            }
+        }
+    }
+
+    /// Whether all its bytes have been read. A server need not ask for its end then.
+    fn is_complete(&self) -> bool {
+        self.is_end_stream() || self.size_hint().exact() == Some(0)
     }
 }
 
@@ -68,8 +95,8 @@ impl<D: Body<Data = Bytes>> Body for LimitedBody<D> {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, D::Error>>> {
-        let this = self.project();
-        let polled = match this.content.project() {
+        let mut this = self.project();
+        let polled = match this.content.as_mut().project() {
             ContentProjection::Inner { body } => body.poll_frame(cx),
             ContentProjection::Refusal { bytes } => {
                 return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))));
@@ -77,8 +104,8 @@ impl<D: Body<Data = Bytes>> Body for LimitedBody<D> {
         };
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
-                if let (Some(settlement), Some(data)) = (this.settlement, frame.data_ref()) {
-                    settlement.meters.iter_mut().for_each(|meter| meter.observe(data));
+                if let Some(settlement) = this.settlement {
+                    settlement.read(frame, this.content.is_complete());
                 }
             }
             Poll::Ready(Some(Err(_))) => settle(this.settlement, Progress::Broken),
@@ -89,20 +116,11 @@ impl<D: Body<Data = Bytes>> Body for LimitedBody<D> {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.content {
-            Content::Inner { body } => body.is_end_stream(),
-            Content::Refusal { bytes } => bytes.is_none(),
-        }
+        self.content.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.content {
-            Content::Inner { body } => body.size_hint(),
-            Content::Refusal { bytes } => {
-                let length = bytes.as_ref().map_or(0, Bytes::len);
-                SizeHint::with_exact(u64::try_from(length).expect("a length has at most 64 bits"))
-            }
-        }
+        self.content.size_hint()
     }
 }
 
@@ -114,14 +132,37 @@ struct Settlement {
     status: StatusCode,
     meters: SmallVec<[Meter; 1]>,
     progress: Progress,
+    /// The bytes of the body that are still to come, if the response announces its length.
+    left: Option<u64>,
 }
 
 impl Settlement {
-    fn new<D>(lease: Lease, response: &Response<D>) -> Self {
+    fn new<D: Body>(lease: Lease, response: &Response<D>) -> Self {
+        let is_empty = response.body().is_end_stream();
+        let progress = if is_empty { Progress::Ended } else { Progress::Open };
         let headers = response.headers();
-        let meters = lease.meters().map(|spec| Meter::new(spec, headers)).collect();
-        Self { lease: Some(lease), status: response.status(), meters, progress: Progress::Open }
+        let meters = lease.begin_meters(headers).collect();
+        let left = length(headers);
+        Self { lease: Some(lease), status: response.status(), meters, progress, left }
     }
+
+    /// Reads the next frame of the body. `is_last`: no bytes follow it.
+    fn read(&mut self, frame: &Frame<Bytes>, is_last: bool) {
+        if let Some(data) = frame.data_ref() {
+            self.meters.iter_mut().for_each(|meter| meter.observe(data));
+            let bytes = u64::try_from(data.len()).unwrap_or(u64::MAX);
+            self.left = self.left.map(|left| left.saturating_sub(bytes));
+        }
+        // A server of HTTP/1 asks for no more than the announced length.
+        if is_last || frame.is_trailers() || self.left == Some(0) {
+            self.progress = Progress::Ended;
+        }
+    }
+}
+
+/// The length that a response announces.
+fn length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// Settles the request after its response has come so far.

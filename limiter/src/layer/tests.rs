@@ -7,15 +7,21 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Empty, Full};
+use futures_util::stream;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Empty, Full, StreamBody};
+use tollgate_core::decision::HeaderSettings;
+use tollgate_core::meter::{MeterSpec, Tariff, UsageApi};
+use tollgate_core::policy::{self, Cost, Reservation, ReserveSettings};
 use tollgate_core::time::monotonic;
 use tower::{ServiceExt as _, service_fn};
 use tower_layer::Layer as _;
 use tower_service::Service;
 
 use super::*;
-use crate::library::{Algorithm, Clock, Decision, Key, Policy, Settle};
+use crate::library::{Algorithm, Clock, Decision, Key, KeySource, Parts, Policy, Settle, Store};
 
 type Inner = Request<Empty<Bytes>>;
 
@@ -27,6 +33,30 @@ fn layer(policy: Policy) -> (Limiter, RateLimitLayer) {
     let limiter = Limiter::builder().policy(policy).clock(Clock::manual()).build().unwrap();
     let layer = RateLimitLayer::new(&limiter, [limiter.policy("p").unwrap()]);
     (limiter, layer)
+}
+
+/// The same with a policy that only a file can have.
+fn layer_of_file(
+    limit: &str,
+    write: impl FnOnce(&mut policy::Policy),
+) -> (Limiter, RateLimitLayer) {
+    let (mut policies, client) = Limiter::builder().policy(policy(limit)).compile().unwrap();
+    write(Arc::make_mut(&mut policies[0]));
+    let keys = KeySource::default();
+    let store = Store::default();
+    let clock = Clock::manual();
+    let headers = HeaderSettings::default();
+    let parts = Parts { policies, client, keys, store, clock, headers, overrides: None };
+    let limiter = parts.build().unwrap();
+    let layer = limiter.layer();
+    (limiter, layer)
+}
+
+/// The units that the client of all requests has used.
+async fn used(limiter: &Limiter) -> u64 {
+    let policy = limiter.policy("p").unwrap();
+    let decision = limiter.check_text(&policy, "192.0.2.7", 0).unwrap().await;
+    decision.reports().next().unwrap().used()
 }
 
 fn request(fields: &[(&str, &str)]) -> Inner {
@@ -198,6 +228,64 @@ async fn the_cost_that_a_response_states_is_settled() {
         let decision = limiter.check_text(&handle, "192.0.2.7", 0).unwrap().await;
         assert_eq!(decision.reports().next().unwrap().remaining(), remaining);
     }
+}
+
+fn tokens(estimate: Option<ReserveSettings>) -> Cost {
+    let api = UsageApi::OpenAi;
+    let estimate = estimate.map(|settings| Box::new(Reservation::new(api, settings)));
+    let meter = MeterSpec::Usage { api, tariff: Tariff::default() };
+    Cost::Metered { reserve: 4000, estimate, meter }
+}
+
+type Answer = UnsyncBoxBody<Bytes, Infallible>;
+
+/// The answer of a language model, with an end that the request names.
+async fn of_model(request: Inner) -> Result<Response<Answer>, Infallible> {
+    const STATED: &str = r#"{"usage":{"prompt_tokens":60,"completion_tokens":40}}"#;
+    let data = || Ok(Frame::data(Bytes::from(STATED)));
+    let trailers = || Ok(Frame::trailers(HeaderMap::new()));
+    let end = request.headers()["x-end"].to_str().unwrap();
+    let body = match end {
+        "whole" => Full::from(STATED).boxed_unsync(),
+        "trailers" => StreamBody::new(stream::iter([data(), trailers()])).boxed_unsync(),
+        _ => StreamBody::new(stream::iter([data(), data()])).boxed_unsync(),
+    };
+    let mut response = Response::new(body);
+    if end == "length" {
+        response.headers_mut().insert("content-length", HeaderValue::from(STATED.len()));
+    }
+    Ok(response)
+}
+
+/// Regression: servers do not ask a complete body for its end, so a complete answer counted as one
+/// whose client has left, and kept what was reserved.
+#[tokio::test]
+async fn a_complete_answer_settles_the_cost_if_its_end_is_not_asked_for() {
+    for (end, frames, units) in
+        [("whole", 1, 100), ("trailers", 2, 100), ("length", 1, 100), ("open", 1, 4000)]
+    {
+        let (limiter, layer) = layer_of_file("10000/day", |policy| policy.cost = tokens(None));
+        let service = layer.layer(service_fn(of_model));
+        let mut response = service.oneshot(request(&[("x-end", end)])).await.unwrap();
+        for _ in 0..frames {
+            response.body_mut().frame().await.unwrap().unwrap();
+        }
+        drop(response);
+        assert_eq!(used(&limiter).await, units, "{end}");
+    }
+}
+
+/// Regression: `unsettled: estimate` had no effect.
+#[tokio::test]
+async fn an_answer_without_tokens_counts_what_is_estimated() {
+    let settings = ReserveSettings { estimates_unsettled: true, ..ReserveSettings::default() };
+    let cost = tokens(Some(settings));
+    let (limiter, layer) = layer_of_file("10000/day", |policy| policy.cost = cost);
+    let service = layer.layer(service_fn(hello));
+    let response = service.oneshot(request(&[("content-length", "300")])).await.unwrap();
+    assert_eq!(used(&limiter).await, 4000, "the most that the policy reserves");
+    drop(response);
+    assert_eq!(used(&limiter).await, 100, "a token for three bytes of the request");
 }
 
 #[tokio::test]

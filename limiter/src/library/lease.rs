@@ -2,8 +2,12 @@
 
 use std::mem;
 
+#[cfg(feature = "tower")]
+use http::HeaderMap;
 use tollgate_core::algorithm::MAX_LIMIT;
 use tollgate_core::decision::{self, Ending};
+#[cfg(feature = "tower")]
+use tollgate_core::meter::Meter;
 
 use super::Limiter;
 use crate::shared::SharedLimiter;
@@ -92,9 +96,9 @@ impl Lease {
         self.lease.is_empty()
     }
 
-    /// The meters that read the response.
-    pub(crate) fn meters(&self) -> impl Iterator<Item = &tollgate_core::meter::MeterSpec> {
-        self.lease.meters()
+    /// The meters for the response with these fields, in the order of their readings.
+    pub(crate) fn begin_meters(&self, headers: &HeaderMap) -> impl Iterator<Item = Meter> {
+        self.lease.begin_meters(headers)
     }
 
     /// Settles the request by the end of its response.
