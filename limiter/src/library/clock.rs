@@ -10,6 +10,10 @@ use tollgate_core::time::{self, Span, Timestamp};
 /// Where a manual clock begins: 2026-01-01 in UTC, at the start of a minute, an hour and a day.
 const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
+/// The longest time between two looks at the clock. It is less than the least step back, which is
+/// [`SLOWEST`](time::SLOWEST), so that a look finds each step.
+const LOOK: Span = Span::from_secs(30);
+
 /// The time of decisions: the system's, or one that a test advances.
 ///
 /// ```
@@ -77,25 +81,54 @@ impl Clock {
         &self.time
     }
 
-    /// Returns when so much time has passed.
+    /// Returns when so much time has passed, or when the clock has made a step back. All counters
+    /// begin again then, and nothing says how long to wait.
     pub(super) async fn sleep(&self, wait: Span) {
-        let until = self.time.now().plus(wait);
+        let mut seen = self.time.now();
+        let until = seen.plus(wait);
         match &self.advanced {
+            // A timer may be early by the difference of two clocks.
             None => {
-                // A timer may be early by the difference of two clocks.
-                while self.time.now() < until {
-                    tokio::time::sleep(until.since(self.time.now()).into()).await;
+                while seen < until {
+                    tokio::time::sleep(until.since(seen).min(LOOK).into()).await;
+                    let now = self.time.now();
+                    if now < seen {
+                        return;
+                    }
+                    seen = now;
                 }
             }
             Some(advanced) => loop {
                 let mut advance = pin!(advanced.notified());
                 // From here on, no advance is missed.
                 advance.as_mut().enable();
-                if self.time.now() >= until {
+                let now = self.time.now();
+                if now >= until || now < seen {
                     return;
                 }
+                seen = now;
                 advance.await;
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+
+    /// Regression: the wait of a day was as long again after a step back of the system's clock.
+    #[tokio::test(start_paused = true)]
+    async fn a_step_back_of_the_clock_ends_a_long_wait_soon() {
+        let clock = Clock { time: time::Clock::manual(START), advanced: None };
+        let time::Clock::Manual(us) = clock.time() else { panic!("the clock is manual") };
+        let mut wait = pin!(clock.sleep(Span::DAY));
+        let early = tokio::time::timeout(Duration::from_secs(30), wait.as_mut()).await;
+        assert!(early.is_err(), "it waits");
+        us.fetch_sub(Span::from_secs(601).as_micros(), Ordering::Relaxed);
+        let after = tokio::time::timeout(Duration::from_secs(60), wait).await;
+        assert!(after.is_ok(), "the counters have begun again");
     }
 }

@@ -14,8 +14,9 @@ impl Limiter {
     /// for the same value compete, in no order, and the wait of one caller has no bound. Put a
     /// `tokio::time::timeout` around the call for a bound. [`Algorithm::LeakyBucket`] gives each
     /// caller a place in a queue, so that they go on in their order, each after `max_delay` at
-    /// most; beyond that, they compete for a place. If the future is dropped, nothing is in
-    /// flight.
+    /// most; beyond that, they compete for a place. If the system's clock is set back by more
+    /// than ten minutes, counters in memory begin again: callers then ask again, and those with a
+    /// place in the queue go on. If the future is dropped, nothing is in flight.
     ///
     /// It needs a runtime of tokio with timers, unless the clock is [manual](crate::Clock::manual).
     ///

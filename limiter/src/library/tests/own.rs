@@ -87,6 +87,20 @@ fn a_caller_waits_exactly_until_its_request_is_admitted() {
     assert!(!is_admitted(limiter.check(&policy, "a")), "the unit is used");
 }
 
+/// Regression: a caller waited for as long as the clock had gone back.
+#[test]
+fn a_caller_asks_again_when_the_clock_is_set_back() {
+    let (limiter, policy, clock) = of(each_second());
+    assert!(is_admitted(limiter.check(&policy, "a")));
+    let mut waiting = pin!(limiter.until_ready(&policy, "a"));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    let time::Clock::Manual(us) = clock.time() else { panic!("the clock is manual") };
+    us.fetch_sub(Span::from_secs(7200).as_micros(), Ordering::Relaxed);
+    clock.advance(Duration::from_secs(1));
+    let decision = waiting.as_mut().now_or_never().expect("the counters have begun again");
+    assert!(decision.is_admitted());
+}
+
 #[tokio::test]
 #[allow(clippy::disallowed_methods, reason = "applications wait in tasks that may change threads")]
 async fn a_waiting_task_is_woken_when_the_clock_advances() {
