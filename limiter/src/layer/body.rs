@@ -165,6 +165,14 @@ fn length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
+/// Settles a request whose service has failed, as if it had answered with an error.
+pub(super) fn fail(lease: Lease) {
+    let meters = lease.begin_meters(&HeaderMap::new()).collect();
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    let progress = Progress::Ended;
+    drop(Settlement { lease: Some(lease), status, meters, progress, left: None });
+}
+
 /// Settles the request after its response has come so far.
 fn settle(settlement: &mut Option<Box<Settlement>>, progress: Progress) {
     if let Some(mut settlement) = settlement.take() {

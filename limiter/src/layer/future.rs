@@ -11,9 +11,10 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep};
+use tollgate_core::decision::Ending;
 use tower_service::Service;
 
-use super::{LimitedBody, Limits, Refuse};
+use super::{LimitedBody, Limits, Refuse, body};
 use crate::library::{Check, Decision, Lease, Missing, Outcome};
 
 pin_project! {
@@ -54,9 +55,9 @@ pin_project! {
             sleep: Pin<Box<Sleep>>,
             // Held until the delay is over.
             permit: OwnedSemaphorePermit,
-            admitted: Option<(S, Request<B>, Decision)>,
+            admitted: Option<Admitted<S, B>>,
         },
-        Called { #[pin] response: F, decision: Arc<Decision>, lease: Option<Lease> },
+        Called { #[pin] response: F, decision: Arc<Decision>, lease: Unanswered },
     }
 }
 
@@ -87,9 +88,11 @@ where
                     let decision = ready!(Pin::new(check).poll(cx));
                     let (service, request) = call.take().expect("the decision comes once");
                     match this.limits.admit(decision) {
-                        Admission::Now(decision) => called(service, request, decision),
+                        Admission::Now(decision) => {
+                            Admitted::new(service, request, decision).call()
+                        }
                         Admission::Delayed(sleep, permit, decision) => {
-                            let admitted = Some((service, request, decision));
+                            let admitted = Some(Admitted::new(service, request, decision));
                             State::Delayed { sleep, permit, admitted }
                         }
                         Admission::None(decision) => {
@@ -102,15 +105,21 @@ where
                 }
                 StateProjection::Delayed { sleep, admitted, .. } => {
                     ready!(sleep.as_mut().poll(cx));
-                    let (service, request, decision) =
-                        admitted.take().expect("the delay ends once");
-                    called(service, request, decision)
+                    admitted.take().expect("the delay ends once").call()
                 }
                 StateProjection::Called { response, decision, lease } => {
-                    let mut response = ready!(response.poll(cx))?;
-                    decision.write_headers(response.headers_mut());
-                    let lease = lease.take().expect("the response comes once");
-                    return Poll::Ready(Ok(LimitedBody::admitted(response, lease)));
+                    let answered = ready!(response.poll(cx));
+                    let lease = lease.0.take().expect("the response comes once");
+                    return Poll::Ready(match answered {
+                        Ok(mut response) => {
+                            decision.write_headers(response.headers_mut());
+                            Ok(LimitedBody::admitted(response, lease))
+                        }
+                        Err(error) => {
+                            body::fail(lease);
+                            Err(error)
+                        }
+                    });
                 }
             };
             this.state.set(next);
@@ -118,16 +127,38 @@ where
     }
 }
 
-/// Calls the service with the decision as an extension of the request.
-fn called<S: Service<Request<B>>, B>(
-    mut service: S,
-    mut request: Request<B>,
-    mut decision: Decision,
-) -> State<S, B, S::Future> {
-    let lease = Some(decision.take_lease());
-    let decision = Arc::new(decision);
-    request.extensions_mut().insert(Arc::clone(&decision));
-    State::Called { response: service.call(request), decision, lease }
+/// An admitted request that its service does not have yet.
+struct Admitted<S, B> {
+    service: S,
+    request: Request<B>,
+    decision: Decision,
+    lease: Unanswered,
+}
+
+impl<S: Service<Request<B>>, B> Admitted<S, B> {
+    fn new(service: S, request: Request<B>, mut decision: Decision) -> Self {
+        let lease = Unanswered(Some(decision.take_lease()));
+        Self { service, request, decision, lease }
+    }
+
+    /// Calls the service with the decision as an extension of the request.
+    fn call(self) -> State<S, B, S::Future> {
+        let Self { mut service, mut request, decision, lease } = self;
+        let decision = Arc::new(decision);
+        request.extensions_mut().insert(Arc::clone(&decision));
+        State::Called { response: service.call(request), decision, lease }
+    }
+}
+
+/// The lease of a request without a response. Dropping it ends the request: its client has left.
+struct Unanswered(Option<Lease>);
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Some(lease) = self.0.take() {
+            lease.end(&Ending::default());
+        }
+    }
 }
 
 /// When a request goes on.

@@ -7,14 +7,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{FutureExt as _, stream};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Empty, Full, StreamBody};
 use tollgate_core::decision::HeaderSettings;
 use tollgate_core::meter::{MeterSpec, Tariff, UsageApi};
-use tollgate_core::policy::{self, Cost, Reservation, ReserveSettings};
+use tollgate_core::policy::{self, Cost, Count, Left, Reservation, ReserveSettings};
 use tollgate_core::time::monotonic;
 use tower::{ServiceExt as _, service_fn};
 use tower_layer::Layer as _;
@@ -300,6 +300,38 @@ async fn outcomes_that_are_not_counted_are_given_back() {
     for (status, expected) in [("200", 200), ("200", 200), ("401", 401), ("200", 429)] {
         assert_eq!(ask(&service, request(&[("x-status", status)])).await.status(), expected);
     }
+}
+
+/// Regression: a request without a response was not ended, so it stayed charged.
+#[tokio::test]
+async fn a_request_whose_client_leaves_before_the_response_is_ended() {
+    let pending = |_: Inner| std::future::pending::<Result<Response<Full<Bytes>>, Infallible>>();
+    for (left, units) in [(Left::Ignored, 0), (Left::Counted, 1)] {
+        let statuses = vec![StatusCode::UNAUTHORIZED];
+        let count = Count::Statuses { statuses, left };
+        let (limiter, layer) = layer_of_file("1/day", |policy| policy.count = count);
+        let mut open = Box::pin(layer.layer(service_fn(pending)).oneshot(request(&[])));
+        assert!(open.as_mut().now_or_never().is_none());
+        assert_eq!(used(&limiter).await, 1);
+        drop(open);
+        assert_eq!(used(&limiter).await, units, "{left:?}");
+    }
+}
+
+/// Regression: a service that fails counted as one that finds a wrong password.
+#[tokio::test]
+async fn a_request_whose_service_fails_has_an_error_as_its_outcome() {
+    let fail = async |_: Inner| Err::<Response<Full<Bytes>>, _>("it fails");
+    for (counted, units) in [(StatusCode::UNAUTHORIZED, 0), (StatusCode::INTERNAL_SERVER_ERROR, 1)]
+    {
+        let (limiter, layer) = layer(policy("1/day").count_only([counted]));
+        let error = layer.layer(service_fn(fail)).oneshot(request(&[])).await.unwrap_err();
+        assert_eq!((error, used(&limiter).await), ("it fails", units));
+    }
+    // Models do not bill an error.
+    let (limiter, layer) = layer_of_file("10000/day", |policy| policy.cost = tokens(None));
+    layer.layer(service_fn(fail)).oneshot(request(&[])).await.unwrap_err();
+    assert_eq!(used(&limiter).await, 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,12 +5,11 @@ use std::mem;
 use std::time::Duration;
 
 use http::HeaderMap;
-use tollgate_core::decision::{self, Ending, OwnedDecision};
+use tollgate_core::decision::{self, OwnedDecision};
 use tollgate_core::policy::TokenFault;
 
 use super::report::wait;
 use super::{Lease, Limiter, Reports};
-use crate::shared::SharedLimiter;
 
 /// What becomes of a request.
 ///
@@ -258,8 +257,9 @@ impl Decision {
 
 impl Drop for Decision {
     fn drop(&mut self) {
-        let shared: &SharedLimiter = self.limiter.as_ref();
-        shared.end(mem::take(&mut self.judged.lease), &Ending::default());
+        if !self.judged.lease.is_empty() {
+            drop(self.take_lease());
+        }
     }
 }
 

@@ -111,8 +111,9 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if self.lease.in_flight().next().is_some() {
-            let lease = mem::take(&mut self.lease);
-            self.shared().end(lease, &Ending::default());
+            // The others stay charged, also if they do not count requests without a response.
+            let in_flight = self.lease.take_in_flight(|_| true);
+            self.shared().end(in_flight, &Ending::default());
         }
     }
 }

@@ -153,6 +153,26 @@ fn a_caller_whose_cost_never_fits_does_not_wait() {
     assert_eq!(decision.outcome(), Outcome::Refuse { retry: None });
 }
 
+/// Regression: `left: ignore` gave back what a dropped decision had charged, so it never limited.
+#[test]
+fn a_dropped_decision_stays_charged_whatever_the_policy_counts() {
+    let builder = Limiter::builder().policy(custom("1/day"));
+    let (mut policies, client) = builder.compile().unwrap();
+    let statuses = vec![StatusCode::UNAUTHORIZED];
+    let left = tollgate_core::policy::Left::Ignored;
+    let count = tollgate_core::policy::Count::Statuses { statuses, left };
+    Arc::make_mut(&mut policies[0]).count = count;
+    let keys = KeySource::default();
+    let store = Store::default();
+    let clock = Clock::manual();
+    let headers = tollgate_core::decision::HeaderSettings::default();
+    let parts = Parts { policies, client, keys, store, clock, headers, overrides: None };
+    let limiter = parts.build().unwrap();
+    let policy = limiter.policy("p").unwrap();
+    assert!(is_admitted(limiter.check(&policy, "a")));
+    assert!(!is_admitted(limiter.check(&policy, "a")));
+}
+
 #[test]
 fn a_caller_that_gives_up_leaves_nothing_in_flight() {
     let (limiter, policy, clock) = of(custom("1").algorithm(Algorithm::Concurrency));
