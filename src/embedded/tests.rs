@@ -6,8 +6,8 @@ use std::time::Duration;
 use http::StatusCode;
 use proptest::prelude::*;
 use tollgate_limiter::{
-    Algorithm, Client, Counting, Identity, Key, Limit, OnMissingKey, OnStoreFailure, Plans, Policy,
-    Settle, Store,
+    Algorithm, Client, Counting, Identity, Key, Limit, OnMissingKey, OnStoreFailure, Outcome,
+    Plans, Policy, Settle, Store,
 };
 
 use super::*;
@@ -171,6 +171,23 @@ fn a_setting_that_only_a_gateway_can_apply_is_told() {
     for policy in ["penalty: { after: 9/m, ban: 1h }", "cost: { header: x-cost }"] {
         assert_eq!(notes(policy), "", "{policy}");
     }
+}
+
+/// Regression: without `max`, the most that any limit admits was charged, and refused for ever.
+#[test]
+fn a_check_reserves_at_most_the_limit() {
+    let policy = "limit: 100k/minute, cost: { reserve: {}, settle: { usage: openai } }";
+    let limiter = from_yaml(&in_memory(policy)).expect("a limiter");
+    let handle = limiter.policy("p").expect("a policy");
+    let decision = limiter.check(&handle, "tenant-42").now().expect("it is in memory");
+    assert!(decision.is_admitted());
+    assert_eq!(decision.reports().next().map(|report| report.used()), Some(100_000));
+    decision.into_lease().settle(70);
+    let decision = limiter.check_n(&handle, "tenant-42", 0).now().expect("it is in memory");
+    assert_eq!(decision.reports().next().map(|report| report.used()), Some(70));
+    // What the caller names is no estimate.
+    let never = limiter.check_n(&handle, "tenant-42", 100_001).now().expect("it is in memory");
+    assert_eq!(never.outcome(), Outcome::Refuse { retry: None });
 }
 
 proptest! {

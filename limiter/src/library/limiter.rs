@@ -94,7 +94,10 @@ impl Limiter {
             Cost::Body { .. } | Cost::Calls => 1,
             Cost::Metered { reserve, .. } => reserve,
         };
-        self.check_n(policy, value, units)
+        let claims = Self::claims_of(policy, self.0.clients.custom(value.as_ref()), units);
+        // The most that an estimate may be can be above the limit.
+        let is_estimate = policy.0.cost.reservation().is_some();
+        self.check_claims(if is_estimate { claims.estimated() } else { claims })
     }
 
     /// Charges `units` for a value of your own. See [`check`](Self::check).
@@ -112,7 +115,7 @@ impl Limiter {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn check_n(&self, policy: &PolicyHandle, value: impl AsRef<[u8]>, units: u64) -> Check {
-        self.check_principal(policy, self.0.clients.custom(value.as_ref()), units)
+        self.check_claims(Self::claims_of(policy, self.0.clients.custom(value.as_ref()), units))
     }
 
     /// Charges `units` for the counter of requests with this key, without a request. The plans and
@@ -146,12 +149,16 @@ impl Limiter {
         let secret = clients.secret();
         let texts = KeyTexts { client, secret, is_route: &|_| false };
         let principal = texts.principal(&policy.0.key, key)?;
-        Ok(self.check_principal(policy, principal, units))
+        Ok(self.check_claims(Self::claims_of(policy, principal, units)))
     }
 
-    fn check_principal(&self, policy: &PolicyHandle, client: Principal, units: u64) -> Check {
+    /// The claims of one policy for a client without a request.
+    fn claims_of(policy: &PolicyHandle, client: Principal, units: u64) -> Claims<Arc<Policy>> {
         // No limit admits more than the largest limit.
-        let claims = Claims::of_client(&policy.0, client, units.min(MAX_LIMIT + 1));
+        Claims::of_client(&policy.0, client, units.min(MAX_LIMIT + 1))
+    }
+
+    fn check_claims(&self, claims: Claims<Arc<Policy>>) -> Check {
         let check = SharedLimiter::check(self.clone(), claims);
         Check::new(Judging { check, missing: None, is_cross_origin: false })
     }

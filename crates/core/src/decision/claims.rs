@@ -54,6 +54,15 @@ impl<P> Claims<P> {
     }
 }
 
+impl<P> Claims<P> {
+    /// The same claims, whose cost is an estimate: at most the limit of the client is charged.
+    #[must_use]
+    pub fn estimated(mut self) -> Self {
+        self.list.iter_mut().for_each(|claim| claim.is_capped = true);
+        self
+    }
+}
+
 impl<P: Borrow<Arc<Policy>> + Clone> Claims<P> {
     /// The decision without a store: policies with `on_failure: allow` admit the request,
     /// and all others refuse it. Nothing is counted.
