@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::StatusCode;
+use http_body_util::{BodyExt as _, Full};
 use proptest::prelude::*;
 use tollgate_limiter::{
-    Algorithm, Client, Counting, Identity, Key, Limit, OnMissingKey, OnStoreFailure, Outcome,
-    Plans, Policy, Settle, Store,
+    Algorithm, Client, Counting, Identity, Key, Limit, Missing, OnMissingKey, OnStoreFailure,
+    Outcome, Plans, Policy, Settle, Store,
 };
+use tower::{Layer as _, ServiceExt as _};
 
 use super::*;
 use crate::config::Rate;
@@ -273,4 +275,34 @@ fn the_keys_of_a_file_are_known() {
     assert!(matches!(keys(&path, "tg"), Err(KeysError::Mistakes(_))));
     assert!(matches!(keys(directory.path(), "tg"), Err(KeysError::Unreadable(_))));
     assert!(matches!(keys(&path, "a b"), Err(KeysError::Prefix(_))));
+}
+
+/// Regression: a client with a valid key was told that it has none.
+#[tokio::test]
+async fn a_limit_of_a_key_that_its_policy_cannot_count_is_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = keys_in(&directory);
+    let text = std::fs::read_to_string(&path).expect("a file");
+    let limited = text.replace("team: acme", "limits: { p: 5 usd/day }");
+    std::fs::write(&path, limited).expect("a file");
+    let client = Client::new().keys(keys(&path, "tg").expect("a file of keys"));
+    let builder = Limiter::builder().client(client);
+    let limiter = builder.policy(Policy::new("p", Key::ApiKey, limit("9/day"))).build();
+    let limiter = limiter.expect("a limiter");
+    let request = http::Request::get("/")
+        .header("x-api-key", TEXT)
+        .extension(std::net::SocketAddr::from(([192, 0, 2, 7], 1)));
+    let (head, ()) = request.body(()).expect("a request").into_parts();
+    let policy = limiter.policy("p").expect("a policy");
+    let decision = limiter.check_request(&[policy], &head, Some([192, 0, 2, 7].into())).await;
+    assert_eq!(decision.outcome(), Outcome::KeyMissing);
+    assert_eq!(decision.missing(), Some(Missing::UnfitLimit));
+    let service = limiter.layer().layer(tower::service_fn(async |_: http::Request<()>| {
+        Ok::<_, std::convert::Infallible>(http::Response::new(Full::<bytes::Bytes>::default()))
+    }));
+    let response = service.oneshot(http::Request::from_parts(head, ())).await.expect("a response");
+    assert_eq!(response.status(), StatusCode::FORBIDDEN);
+    let body = response.into_body().collect().await.expect("a body").to_bytes();
+    let body = String::from_utf8_lossy(&body);
+    assert!(body.contains("the limit of this API key cannot be counted"), "{body}");
 }

@@ -60,7 +60,7 @@ where
 /// |---|---|---|
 /// | beyond a limit | 429 | 8 |
 /// | not available | 503 | 14 |
-/// | no key | 403 | 7 |
+/// | no key, a limit of its key that cannot be counted, or a model without a price | 403 | 7 |
 /// | no valid token | 401 | 16 |
 /// | can be read in two ways | 400 | 13 |
 /// | the address of the peer is not known | 500 | 13 |
@@ -108,6 +108,15 @@ fn problem<'a>(decision: &Decision, policies: &'a [&'a str]) -> (Problem<'a>, Co
             (Outcome::KeyMissing, Some(Missing::Ambiguous)) => {
                 let detail = "the request can be read in two ways".into();
                 (StatusCode::BAD_REQUEST, "client", detail, Code::Internal)
+            }
+            (Outcome::KeyMissing, Some(Missing::UnfitLimit)) => {
+                let detail = "the limit of this API key cannot be counted: its operator must \
+                              correct it";
+                (StatusCode::FORBIDDEN, "client", detail.into(), Code::PermissionDenied)
+            }
+            (Outcome::KeyMissing, Some(Missing::UnpricedModel)) => {
+                let detail = "the model of this request has no price here".into();
+                (StatusCode::FORBIDDEN, "client", detail, Code::PermissionDenied)
             }
             (Outcome::KeyMissing, _) => match token_fault(decision) {
                 Some(fault) => {

@@ -5,7 +5,7 @@ use std::mem;
 use std::time::Duration;
 
 use http::HeaderMap;
-use tollgate_core::decision::{self, OwnedDecision};
+use tollgate_core::decision::{self, OwnedDecision, Uncountable};
 use tollgate_core::policy::TokenFault;
 
 use super::report::wait;
@@ -35,11 +35,12 @@ pub enum Outcome {
     },
     /// It cannot be judged now, and a policy refuses such requests.
     Unavailable,
-    /// It lacks the key by which a policy counts, see [`Decision::missing`].
+    /// It lacks the key by which a policy counts, or a policy cannot count it: see
+    /// [`Decision::missing`].
     KeyMissing,
 }
 
-/// Why a request has no key.
+/// Why a request has no key, or cannot be counted by it.
 ///
 /// ```
 /// # use tollgate_limiter::{Key, Limiter, Missing, Policy};
@@ -65,6 +66,10 @@ pub enum Missing {
     Ambiguous,
     /// The application has passed no address of the peer.
     Peer,
+    /// It has a key, but the limit of its API key or team is not in the units of the policy.
+    UnfitLimit,
+    /// It has a key, but the policy counts money, and the model of the request has no price.
+    UnpricedModel,
 }
 
 /// The decision on a request. It owns all its data.
@@ -123,12 +128,12 @@ impl Decision {
             Judged::Admit => Outcome::Admit { delay: self.judged.delay.into() },
             Judged::Refuse(retry) => Outcome::Refuse { retry: wait(*retry) },
             Judged::Unavailable(_) | Judged::Unverifiable(..) => Outcome::Unavailable,
-            // Only the gateway has access lists and routes that demand credentials.
             Judged::Deny(_)
             | Judged::Ambiguous(_)
             | Judged::Unauthorized(..)
-            | Judged::Denied(_)
             | Judged::Uncountable(..)
+            // Only the gateway has access lists and routes that demand credentials.
+            | Judged::Denied(_)
             | Judged::Unauthenticated(_) => Outcome::KeyMissing,
         }
     }
@@ -148,7 +153,8 @@ impl Decision {
         matches!(self.outcome(), Outcome::Admit { .. })
     }
 
-    /// Why the request has no key, if the outcome is [`Outcome::KeyMissing`].
+    /// Why the request has no key, or cannot be counted by it, if the outcome is
+    /// [`Outcome::KeyMissing`].
     ///
     /// ```
     /// # use tollgate_limiter::{Key, Limiter, Missing, OnMissingKey, Policy};
@@ -171,12 +177,13 @@ impl Decision {
             Judged::Unauthorized(_, TokenFault::Invalid | TokenFault::TooLong) => {
                 Some(Missing::ValidToken)
             }
+            Judged::Uncountable(_, Uncountable::KeyLimit) => Some(Missing::UnfitLimit),
+            Judged::Uncountable(_, Uncountable::Model) => Some(Missing::UnpricedModel),
             Judged::Admit
             | Judged::Refuse(_)
             | Judged::Unavailable(_)
             | Judged::Unverifiable(..)
             | Judged::Denied(_)
-            | Judged::Uncountable(..)
             | Judged::Unauthenticated(_) => None,
         })
     }
