@@ -43,11 +43,13 @@ pub(super) struct EntryKey {
 pub(super) enum LoggedResult {
     Admitted,
     Refused,
-    /// Refused before any counter was asked, for want of a key.
+    /// Refused because a policy demands what the request lacks. What others had charged was given
+    /// back.
     Denied,
     /// An access list has denied the request.
     DeniedByList,
-    /// The gateway has refused the request before any policy was asked.
+    /// The gateway has refused the request for another reason than a policy. If policies were asked
+    /// before, they have admitted it.
     NotJudged,
     /// The client has left before the response, and the log does not tell.
     Unknown,
@@ -92,15 +94,21 @@ impl LoggedResult {
     /// By the word of the log. Other words are failures after the request was admitted.
     fn of(outcome: &[u8]) -> Self {
         match outcome {
-            b"refused" | b"banned" | b"failed_closed" => Self::Refused,
-            b"denied" | b"unverifiable" => Self::Denied,
-            b"no_route" | b"ambiguous" => Self::NotJudged,
+            b"refused" | b"banned" | b"failed_closed" | b"store_away" => Self::Refused,
+            // A policy demands what the request lacks. Only policies know the word `token_missing`:
+            // on a route that asks for credentials, such a request is `unauthorized`.
+            b"denied" | b"unverifiable" | b"key_missing" | b"model_unpriced"
+            | b"key_limit_unfit" | b"token_missing" => Self::Denied,
+            // The request has no meaning, or no route.
+            b"malformed" | b"ambiguous" | b"question" | b"expectation" | b"tunnel" | b"trace"
+            | b"no_route" | b"unmatched" => Self::NotJudged,
             // The words of `AuthFault`: the route asks for credentials.
             b"unauthorized" | b"key_unknown" | b"key_expired" | b"key_disabled"
-            | b"key_revoked" | b"token_missing" | b"token_invalid" | b"token_too_long"
-            | b"auth_failures" | b"keys_away" | b"password_wrong" | b"passwords_busy" => {
-                Self::NotJudged
-            }
+            | b"key_revoked" | b"token_invalid" | b"token_too_long" | b"auth_failures"
+            | b"keys_away" | b"password_wrong" | b"passwords_busy" => Self::NotJudged,
+            // Its body could not be read before policies were asked.
+            b"body_ambiguous" | b"body_coding" | b"body_memory" | b"body_too_large"
+            | b"body_timeout" | b"body_broken" => Self::NotJudged,
             b"client_closed" => Self::Unknown,
             _ => Self::Admitted,
         }

@@ -255,6 +255,42 @@ fn known_requests_without_credentials_are_not_judged() {
     assert_eq!(totals(&report), [1, 0]);
 }
 
+/// What the gateway refuses for want of a key counted as admitted, and what it refuses before any
+/// policy as judged. The replay said that these decisions are those of the log.
+#[test]
+fn known_requests_are_judged_as_the_log_says() {
+    let judged = |outcome: &str, keys: &str| {
+        let line = format!(
+            "{{\"time\":\"2026-11-21T07:28:46Z\",\"client\":\"-\",\"method\":\"GET\",\"path\":\"/\",\
+             \"outcome\":\"{outcome}\",\"time_us\":1000000,\"keys\":[{keys}]}}\n"
+        );
+        let report = replay_text(&line, setup_of(vec![by_address()]), false);
+        let decisions = serde_json::to_value(&report.totals).expect("JSON");
+        let same = ["repeated", "different"].map(|name| decisions[name].as_u64());
+        (totals(&report), same)
+    };
+    let told = [Some(0), Some(0)];
+    for outcome in ["denied", "key_missing", "model_unpriced", "key_limit_unfit", "token_missing"] {
+        assert_eq!(judged(outcome, ""), ([1, 1], told), "{outcome}");
+    }
+    let before = "malformed ambiguous question expectation tunnel trace no_route unmatched \
+                  unauthorized key_unknown key_expired key_disabled key_revoked token_invalid \
+                  token_too_long auth_failures keys_away password_wrong passwords_busy \
+                  body_ambiguous body_coding body_memory body_too_large body_timeout body_broken";
+    for outcome in before.split(' ') {
+        assert_eq!(judged(outcome, ""), ([0, 0], told), "{outcome}");
+    }
+    let key = "{\"policy\":\"by-address\",\"id\":\"000000000007\",\"cost\":1}";
+    // A policy that counts such responses has admitted the request, and then it was refused.
+    for outcome in ["admitted", "upstream_timeout", "unauthorized", "body_too_large"] {
+        assert_eq!(judged(outcome, key), ([1, 0], [Some(1), Some(0)]), "{outcome}");
+    }
+    // The memory of the replay does not fail.
+    assert_eq!(judged("store_away", key), ([1, 0], [Some(0), Some(1)]));
+    // The second of two decisions: what the first had charged was given back.
+    assert_eq!(judged("key_missing", key), ([1, 1], told));
+}
+
 /// The old rules need a field that the log lacks, so what they refused is a guess.
 #[test]
 fn notes_tell_what_the_other_rules_lack() {

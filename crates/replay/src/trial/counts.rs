@@ -68,9 +68,10 @@ impl Totals {
     pub(super) fn compare(&mut self, known: &KnownEntry, fate: Fate, remaining: Option<u64>) {
         let is_same = match known.result {
             LoggedResult::Unknown => return,
-            LoggedResult::Admitted => fate == Fate::Admitted,
+            // It was refused for another reason after its policies had admitted it.
+            LoggedResult::Admitted | LoggedResult::NotJudged => fate == Fate::Admitted,
             LoggedResult::Refused | LoggedResult::Denied => fate == Fate::Refused,
-            LoggedResult::NotJudged | LoggedResult::DeniedByList => fate == Fate::NotJudged,
+            LoggedResult::DeniedByList => fate == Fate::NotJudged,
         };
         match is_same && known.remaining.is_none_or(|logged| Some(logged) == remaining) {
             true => self.repeated += 1,

@@ -30,7 +30,7 @@ impl Trial {
                 return Fate::NotJudged;
             }
             LoggedResult::NotJudged if known.keys.is_empty() => return Fate::NotJudged,
-            LoggedResult::Denied if known.keys.is_empty() => {
+            LoggedResult::Denied => {
                 self.counts.totals.add(now, true, Span::ZERO);
                 return Fate::Refused;
             }
