@@ -180,7 +180,10 @@ impl Gateway {
     async fn answer(&self, call: StoreCall) {
         let headroom = |destination| Some(self.headroom(destination));
         let Snapshot { rules, headers, patches, .. } = &*self.snapshot;
-        let explaining = Explaining { rules, headers, patches, headroom: &headroom };
+        let overflow =
+            |route: usize, decision: &Decision<&Arc<Policy>>| self.overflow_from(route, decision);
+        let explaining =
+            Explaining { rules, headers, patches, headroom: &headroom, overflow: &overflow };
         self.engine.answer(call, &explaining).await;
     }
 

@@ -24,8 +24,13 @@ use crate::snapshot::Overflow;
 impl Gateway {
     /// The index of the route that judges this refused request once more, if there is one.
     pub fn overflow_of(&self, judgement: &Judgement<'_>) -> Option<usize> {
-        let overflow = self.snapshot.routes[judgement.route].overflow.as_deref()?;
-        overflow.takes(&judgement.decision).then_some(overflow.route)
+        self.overflow_from(judgement.route, &judgement.decision)
+    }
+
+    /// The same for this decision of the route with this index.
+    pub fn overflow_from(&self, route: usize, decision: &Decision<&Arc<Policy>>) -> Option<usize> {
+        let overflow = self.snapshot.routes[route].overflow.as_deref()?;
+        overflow.takes(decision).then_some(overflow.route)
     }
 
     /// The rest of the life of a request that the route with this index judges.
@@ -52,7 +57,7 @@ impl Gateway {
 
 impl Overflow {
     /// Whether only its policies refuse the request.
-    fn takes(&self, decision: &Decision<&Arc<Policy>>) -> bool {
+    pub fn takes(&self, decision: &Decision<&Arc<Policy>>) -> bool {
         let has = |policy: &Policy| self.policies.contains(&policy.name);
         matches!(decision.outcome, Outcome::Refuse(_))
             && decision.reports.iter().filter(|it| it.refuses()).all(|it| has(it.policy))

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use tollgate_core::decision::{HeaderWriter, RateLimiter};
+use tollgate_core::decision::{Decision, HeaderWriter, RateLimiter};
 use tollgate_core::digest::{Secret, SharedSecret};
+use tollgate_core::policy::Policy;
 use tollgate_core::routes::Rules;
 use tollgate_core::store::{MemoryStore, Store};
 use tollgate_core::time::Clock;
@@ -45,8 +46,17 @@ pub async fn explained(
     let limiter = RateLimiter::new(Store::Memory(Arc::clone(&memory)));
     let patches = Resolved::default();
     let headroom = |_| None;
-    let with =
-        Explaining { rules: &rules, headers: &headers, patches: &patches, headroom: &headroom };
+    let overflow = |route: usize, decision: &Decision<&Arc<Policy>>| {
+        let overflow = config.routes[route].handling.overflow.as_deref()?;
+        overflow.takes(decision).then_some(overflow.route)
+    };
+    let with = Explaining {
+        rules: &rules,
+        headers: &headers,
+        patches: &patches,
+        headroom: &headroom,
+        overflow: &overflow,
+    };
     let units = |policy: &str| {
         let of = |it: &&Used| it.policy.as_deref() == Some(policy);
         let all = |it: &&Used| it.policy.is_none();

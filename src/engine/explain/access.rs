@@ -9,7 +9,7 @@ use tollgate_core::policy::{
 use super::document::ListVerdict;
 
 /// The verdicts of the lists, up to the first one that denies. Lists that compare identities are
-/// asked if the request has a right credential.
+/// asked if the request has a right credential, or needs none and is no preflight.
 pub fn asked(
     lists: &[Arc<AccessList>],
     subject: &Subject<'_, '_>,

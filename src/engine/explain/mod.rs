@@ -7,6 +7,7 @@ mod document;
 mod preset;
 mod texts;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use tollgate_core::decision::{
 };
 use tollgate_core::digest::PrincipalId;
 use tollgate_core::policy::{AuthRefusal, Denial, MaskedAddress, Policy, Subject};
-use tollgate_core::request::{Content, RequestView};
+use tollgate_core::request::{Content, ContentValues, RequestView};
 use tollgate_core::routes::{Destination, Mismatch, PassedOver, Route, Rules};
 use tollgate_core::time::{Clock, Timestamp};
 
@@ -44,6 +45,9 @@ pub struct Explaining<'g> {
     pub patches: &'g Resolved,
     /// The headroom of an upstream. None: no gateway runs.
     pub headroom: &'g dyn Fn(Destination) -> Option<Headroom>,
+    /// The index of the route that judges a request once more, if this decision of the route with
+    /// this index overflows.
+    pub overflow: &'g dyn Fn(usize, &Decision<&Arc<Policy>>) -> Option<usize>,
 }
 
 impl Engine {
@@ -63,62 +67,150 @@ pub async fn explain(
     with: &Explaining<'_>,
     asked: &Asked,
 ) -> Explanation {
-    let wall = clock.wall();
-    let peer =
-        PeerView { address: asked.peer, may_forward: true, identity: asked.identity.as_deref() };
-    let mut explanation = Explanation { at: wall.to_string(), ..Explanation::default() };
-    if asked.is_peer_assumed {
-        explanation.warnings.push(format!("no peer was given: {} is assumed", asked.peer));
+    let asking = Asking { limiter, auth, with, asked, now: clock.now(), wall: clock.wall() };
+    let Judged { explanation: first, overflow } = asking.explain(None).await;
+    let Some(later) = overflow else { return first };
+    let Judged { mut explanation, .. } = asking.explain(Some(later)).await;
+    explanation.warnings.insert(0, texts::overflows(&first, &with.rules.route(later).name));
+    let RouteChoice { passed_over, others_passed_over, .. } = first.route;
+    explanation.route = RouteChoice { passed_over, others_passed_over, ..explanation.route };
+    explanation
+}
+
+/// What is asked, and by what it is judged.
+struct Asking<'a, 'g> {
+    limiter: &'a RateLimiter,
+    auth: Option<&'a Authentication>,
+    with: &'a Explaining<'g>,
+    asked: &'a Asked,
+    now: Timestamp,
+    wall: Timestamp,
+}
+
+/// What one route says of a request.
+struct Judged {
+    explanation: Explanation,
+    /// The route that judges the request once more.
+    overflow: Option<usize>,
+}
+
+impl From<Explanation> for Judged {
+    fn from(explanation: Explanation) -> Self {
+        Self { explanation, overflow: None }
     }
-    let request = match view(&asked.head, peer, false) {
-        Ok(request) => request,
-        Err(failure) => {
-            explanation.client.ip = MaskedAddress(asked.peer).to_string();
-            return explanation.failed(failure);
+}
+
+impl<'g> Asking<'_, 'g> {
+    /// What the request would get on its route, or on the route with the index `later`.
+    async fn explain(&self, later: Option<usize>) -> Judged {
+        let Self { with, asked, wall, .. } = *self;
+        let mut explanation = Explanation { at: wall.to_string(), ..Explanation::default() };
+        if asked.is_peer_assumed {
+            explanation.warnings.push(format!("no peer was given: {} is assumed", asked.peer));
         }
-    };
-    let values = with.rules.select(&request).ok().and_then(|index| {
-        let policies = &with.rules.route(index).policies;
-        body_values(policies, request.headers(), asked.body.as_deref()?)
-    });
-    let request = match &values {
+        let request = match asked.view() {
+            Ok(request) => request,
+            Err(failure) => {
+                explanation.client.ip = MaskedAddress(asked.peer).to_string();
+                return explanation.failed(failure).into();
+            }
+        };
+        let values = asked.values(with.rules, later, &request);
+        let request = with_values(request, values.as_ref());
+        match place(with.rules, later, &request, wall) {
+            Ok(placed) => self.judge(&placed, explanation).await,
+            Err(undecidable) => {
+                let subject = with.rules.clients().subject(&request, None, wall);
+                explanation.client = client(with.rules, &request, &subject);
+                if undecidable == Undecidable::NoRoute {
+                    explanation.route = passed_over(with.rules.passed_over(&request, None));
+                } else if let Undecidable::Ambiguous(_) = undecidable {
+                    explanation.warnings.extend(texts::readings(&request));
+                }
+                explanation.failed(undecidable.into()).into()
+            }
+        }
+    }
+
+    /// What a request with this route would get.
+    async fn judge(&self, placed: &Placed<'g, '_>, mut explanation: Explanation) -> Judged {
+        let Self { limiter, auth, with, asked, now, wall } = *self;
+        let Placed { request, route: index, ref subject } = *placed;
+        let route = with.rules.route(index);
+        let is_preflight = is_preflight(route, request);
+        if with.rules.asks_for_credentials(index) {
+            match auth {
+                Some(auth) => auth.look_up_key(subject, now).await,
+                None if may_be_in_store(with.rules, subject) => {
+                    explanation.warnings.push(texts::KEY_NOT_READ.to_owned());
+                }
+                None => {}
+            }
+        }
+        if !is_preflight && route.needs_user() && subject.assume_password() {
+            explanation.warnings.push(texts::PASSWORD_NOT_CHECKED.to_owned());
+        }
+        if !is_preflight && route.reads_body && asked.body.is_none() {
+            let text =
+                "the body is not known: keys in it are missing, and estimates use its length";
+            explanation.warnings.push(text.to_owned());
+        }
+        let found = Found { with, request, subject, index, route, wall, is_preflight };
+        found.explain(limiter, now, explanation).await
+    }
+}
+
+impl Asked {
+    /// The view of the request. Nothing is known of its content.
+    fn view(&self) -> Result<RequestView<'_>, Failure> {
+        let identity = self.identity.as_deref();
+        view(&self.head, PeerView { address: self.peer, may_forward: true, identity }, false)
+    }
+
+    /// What the policies of its route, or of the route `later`, find in its body.
+    fn values(
+        &self,
+        rules: &Rules,
+        later: Option<usize>,
+        request: &RequestView<'_>,
+    ) -> Option<ContentValues> {
+        let route = rules.route(later.or_else(|| rules.select(request).ok())?);
+        let body = self.body.as_deref().filter(|_| !is_preflight(route, request))?;
+        body_values(&route.policies, request.headers(), body)
+    }
+}
+
+fn with_values<'q>(request: RequestView<'q>, values: Option<&'q ContentValues>) -> RequestView<'q> {
+    match values {
         Some(values) => request.with_values(Content::Read(values)),
         None => request,
-    };
-    match Placed::find(with.rules, &request, wall) {
-        Ok(Placed { route: index, subject, .. }) => {
-            let route = with.rules.route(index);
-            if with.rules.asks_for_credentials(index) {
-                match auth {
-                    Some(auth) => auth.look_up_key(&subject, clock.now()).await,
-                    None if may_be_in_store(with.rules, &subject) => {
-                        explanation.warnings.push(texts::KEY_NOT_READ.to_owned());
-                    }
-                    None => {}
-                }
-            }
-            if route.needs_user() && subject.assume_password() {
-                explanation.warnings.push(texts::PASSWORD_NOT_CHECKED.to_owned());
-            }
-            if route.reads_body && asked.body.is_none() {
-                let text =
-                    "the body is not known: keys in it are missing, and estimates use its length";
-                explanation.warnings.push(text.to_owned());
-            }
-            let found = Found { with, request: &request, subject: &subject, index, route, wall };
-            found.explain(limiter, clock.now(), explanation).await
-        }
-        Err(undecidable) => {
-            let subject = with.rules.clients().subject(&request, None, wall);
-            explanation.client = client(with.rules, &request, &subject);
-            if undecidable == Undecidable::NoRoute {
-                explanation.route = passed_over(with.rules.passed_over(&request, None));
-            } else if let Undecidable::Ambiguous(_) = undecidable {
-                explanation.warnings.extend(texts::readings(&request));
-            }
-            explanation.failed(undecidable.into())
-        }
     }
+}
+
+/// The request on its route, or on the route with the index `later`.
+fn place<'r, 'q>(
+    rules: &'r Rules,
+    later: Option<usize>,
+    request: &'q RequestView<'q>,
+    wall: Timestamp,
+) -> Result<Placed<'r, 'q>, Undecidable> {
+    match later {
+        Some(later) => Ok(Placed::on(rules, later, request, wall)),
+        None => Placed::find(rules, request, wall),
+    }
+}
+
+/// Whether the gateway answers the request itself. It has no credential and no body then.
+fn is_preflight(route: &Route, request: &RequestView<'_>) -> bool {
+    route.answers_preflights && request.is_preflight()
+}
+
+/// The policies of a route that need no answer of an authorizer.
+fn asked_first(route: &Route) -> Cow<'_, [Arc<Policy>]> {
+    if !route.has_authorizer {
+        return Cow::Borrowed(&route.policies);
+    }
+    route.policies.iter().filter(|policy| !policy.needs_authorizer()).cloned().collect()
 }
 
 /// Whether the store of a gateway may have the key of the request.
@@ -148,6 +240,7 @@ struct Found<'a, 'r, 'q> {
     index: usize,
     route: &'a Route,
     wall: Timestamp,
+    is_preflight: bool,
 }
 
 impl Found<'_, '_, '_> {
@@ -157,35 +250,31 @@ impl Found<'_, '_, '_> {
         limiter: &RateLimiter,
         now: Timestamp,
         mut explanation: Explanation,
-    ) -> Explanation {
-        let Self { with, subject, route, .. } = *self;
-        let unproved = refusal(route, subject);
-        let access = access::asked(&route.access, subject, unproved.is_none());
+    ) -> Judged {
+        let Self { with, subject, index, route, is_preflight, .. } = *self;
+        // A preflight has no credentials.
+        let unproved = if is_preflight { None } else { refusal(route, subject) };
+        let is_proved = !is_preflight && unproved.is_none();
+        let access = access::asked(&route.access, subject, is_proved);
         explanation.access = access::shown(&route.access, access);
         explanation.route = self.route();
         if let Some(denial) = access.denial() {
-            return self.denied(denial, explanation);
+            return self.denied(denial, explanation).into();
         }
         let choice = route.split.as_deref().map(|split| UpstreamChoice::of(split, subject));
         let branch = choice.as_ref().map_or(0, |(branch, _)| *branch);
         explanation.route.upstream = choice.map(|(_, shown)| shown);
-        let headroom = (with.headroom)(Destination { route: self.index, branch });
-        let asked_first: Vec<Arc<Policy>>;
-        let policies = if route.has_authorizer {
-            let first = route.policies.iter().filter(|policy| !policy.needs_authorizer());
-            asked_first = first.cloned().collect();
-            &asked_first
-        } else {
-            &route.policies
-        };
+        let headroom = (with.headroom)(Destination { route: index, branch });
+        let policies = asked_first(route);
         let peeked = if let Some(refusal) = unproved {
             Peeked::uncounted(Outcome::Unauthenticated(refusal), now)
         } else {
-            limiter.peek(policies, subject, headroom.unwrap_or_default(), now).await
+            limiter.peek(&policies, subject, headroom.unwrap_or_default(), now).await
         };
         self.describe(&peeked, &mut explanation);
         explanation.warnings.extend(self.warnings(&peeked, headroom.is_some()));
-        explanation
+        let overflow = (with.overflow)(index, &peeked.decision);
+        Judged { explanation, overflow }
     }
 
     fn route(&self) -> RouteChoice {
@@ -313,7 +402,7 @@ impl Found<'_, '_, '_> {
     fn warnings(&self, peeked: &Peeked<'_>, is_running: bool) -> Vec<String> {
         let policies = &self.route.policies;
         let mut warnings = texts::warnings(policies, self.request, &peeked.decision, is_running);
-        if self.route.answers_preflights && self.request.is_preflight() {
+        if self.is_preflight {
             warnings.push("the gateway answers this preflight itself, with 204 or 403".to_owned());
         } else if self.route.has_authorizer {
             let text = "an authorizer is asked about such a request, which is not done here";

@@ -16,6 +16,7 @@ use tollgate_core::routes::{Route, Rules};
 use tollgate_core::store::Source;
 use tollgate_core::time::Span;
 
+use super::document::Explanation;
 use crate::patches::Resolved;
 
 /// Why an API key is unknown that a gateway may know.
@@ -79,6 +80,18 @@ pub fn key_from(subject: &Subject<'_, '_>, policy: &Policy) -> String {
     let form = policy.key.form();
     let form = if form.is_empty() { "global".to_owned() } else { form };
     if subject.has_key(policy) { form } else { format!("ip, because there is no usable {form}") }
+}
+
+/// That a later route has judged the request, because limits refuse it on its route, which this
+/// explanation is of.
+pub fn overflows(first: &Explanation, later: &str) -> String {
+    let route = first.route.name.as_deref().unwrap_or_default();
+    let refusing = first.policies.iter().filter(|it| matches!(&*it.verdict, "refused" | "banned"));
+    let names: Vec<&str> = refusing.map(|it| &*it.name).collect();
+    let names = names.join(", ");
+    format!(
+        "{names} of the route {route} refuses the request, which overflows to the route {later}"
+    )
 }
 
 /// Why a policy does not judge the request.

@@ -221,3 +221,86 @@ fn the_document_has_the_documented_form() {
         assert!(page.contains(&format!("`{name}`")), "docs/explain.md does not describe {name}");
     }
 }
+
+/// The gateway answers a preflight without a credential, and the explanation refused it.
+#[test]
+fn a_preflight_needs_no_credential() {
+    let config = "
+listeners: [{ address: \"127.0.0.1:0\" }]
+client: { user: { header: x-user }, trusted_proxies: [203.0.113.0/24] }
+policies: { per: { key: ip, limit: 50/minute, exempt_preflights: false } }
+access: { staff: { rules: [{ allow: { values: { user: [ann] } } }], else: deny } }
+routes:
+  - path: /*
+    auth: [user]
+    access: [staff]
+    cors: { origins: [\"https://a.test\"] }
+    policies: [per]
+    respond: { body: ok }
+";
+    let fields = [("Origin", "https://a.test"), ("Access-Control-Request-Method", "GET")];
+    let told = |method: &str, fields: &[(&str, &str)]| {
+        let asked = request(method, "/", fields, "203.0.113.7");
+        text(&explain_by(config, &asked, &["per=1"]).expect("explained"))
+    };
+    let preflight = told("OPTIONS", &fields);
+    assert!(preflight.starts_with("Admitted: 2 of 50 used under per, 48 left\n"), "{preflight}");
+    for line in [
+        "Access    staff: not asked (after auth)\n",
+        "Note      the gateway answers this preflight itself, with 204 or 403\n",
+    ] {
+        assert!(preflight.contains(line), "{line}{preflight}");
+    }
+    let other = told("OPTIONS", &fields[..1]);
+    assert!(other.starts_with("Refused (403): unauthorized: "), "{other}");
+    let denied = told("GET", &[("X-User", "bob")]);
+    assert!(denied.starts_with("Refused by staff (403): denied: "), "{denied}");
+}
+
+/// The units were counted for another key, and the counter of the explanation was empty.
+#[test]
+fn units_are_used_by_the_key_in_the_body() {
+    let config = "
+listeners: [{ address: \"127.0.0.1:0\" }]
+policies: { bod: { key: \"json:/user\", limit: 100/minute, missing_key: deny } }
+routes: [{ path: /*, policies: [bod], respond: { body: ok } }]
+";
+    let mut asked = request("POST", "/", &[("Content-Type", "application/json")], "203.0.113.7");
+    asked.body = Some("{\"user\":\"bob\"}".to_owned());
+    let told = text(&explain_by(config, &asked, &["100"]).expect("explained"));
+    assert!(told.starts_with("Refused by bod (429): 100 of 100 used, fits in "), "{told}");
+}
+
+/// The explanation was that of the first route, which refuses the request.
+#[test]
+fn a_request_that_overflows_is_explained_by_the_later_route() {
+    let config = "
+listeners: [{ address: \"127.0.0.1:0\" }]
+policies:
+  team: { key: ip, limit: 2/day }
+  all: { key: ip, limit: 9/day }
+  spare: { key: \"json:/user\", limit: 4/day }
+routes:
+  - { name: off, path: /off, respond: { body: ok } }
+  - { name: dear, path: /v1/*, policies: [team, all], respond: { body: ok }, overflow: { policies: [team], route: later } }
+  - { name: later, path: /never, policies: [spare], respond: { body: ok } }
+";
+    let mut asked =
+        request("POST", "/v1/a", &[("Content-Type", "application/json")], "203.0.113.7");
+    asked.body = Some("{\"user\":\"bob\"}".to_owned());
+    let told = |used: &[&str]| text(&explain_by(config, &asked, used).expect("explained"));
+    let first = told(&["team=1"]);
+    assert!(first.starts_with("Admitted: 2 of 2 used under team, 0 left\n"), "{first}");
+    let later = told(&["team=2", "spare=1"]);
+    let begin = "Admitted: 2 of 4 used under spare, 2 left\n\
+                 Route     later (/never)\n          not off: path\n";
+    assert!(later.starts_with(begin), "{later}");
+    let note = "Note      team of the route dear refuses the request, which overflows to the route \
+                later\n";
+    assert!(later.contains(note), "{later}");
+    let refused = told(&["2", "spare=4"]);
+    assert!(refused.starts_with("Refused by spare (429): 4 of 4 used, fits in "), "{refused}");
+    // A policy refuses that does not overflow.
+    let all = told(&["team=2", "all=9"]);
+    assert!(all.starts_with("Refused by ") && all.contains("\nRoute     dear "), "{all}");
+}
