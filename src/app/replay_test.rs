@@ -203,6 +203,7 @@ fn setup(text: &str) -> Setup {
         routes: config.routes.into_iter().map(|route| route.rule).collect(),
         policies: config.policies,
         client: config.client,
+        overflowing: Vec::new(),
         max_keys: config.store.max_keys,
     }
 }

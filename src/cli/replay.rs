@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tollgate_replay::{Format, Input, Job, MapError, Names, ReplayError, Report, Setup};
 
@@ -146,11 +147,14 @@ fn format(args: &ReplayArgs) -> Result<Option<Format>, Problem> {
 /// The rules of a configuration. Files of overrides and addresses of servers are not used.
 fn setup(config: Config, path: &Path) -> Setup {
     let name = path.file_name().unwrap_or(path.as_os_str());
+    let overflowing = config.routes.iter().filter(|route| route.handling.overflow.is_some());
+    let overflowing = overflowing.map(|route| Arc::clone(&route.rule.name)).collect();
     Setup {
         name: name.to_string_lossy().into_owned(),
         routes: config.routes.into_iter().map(|route| route.rule).collect(),
         policies: config.policies,
         client: config.client,
+        overflowing,
         max_keys: config.store.max_keys,
     }
 }

@@ -10,11 +10,12 @@ use tollgate_core::routes::{Route, Rules};
 use tollgate_core::time::Timestamp;
 
 use super::entry::Entry;
+use super::facts::Facts;
 use super::foreseen::{Foreseen, Windows};
 use super::key_table::{KeyTable, PolicyKey};
 use super::peaks::{Peaks, WINDOWS};
 use super::suggest::Suggestions;
-use super::trial::{Setup, digest_of, is_denied, lacks_credentials, rules};
+use super::trial::{Access, Setup, access_of, digest_of, lacks_credentials, rules};
 
 /// A key can exceed a limit only if so many times its peak does. A peak is the most in four
 /// quarters of a window in a row. No algorithm compares more with a limit than what lies in
@@ -108,11 +109,12 @@ impl Exceeding {
         is_known.then(|| self.by_window.map(|keys| keys.saturating_add(others)))
     }
 
-    /// What must be done for a request of `entry`.
+    /// What must be done for a request of `entry`. `facts` are those of the log so far.
     pub(super) fn needed(
         &self,
         request: &RequestView<'_>,
         entry: &Entry,
+        facts: &Facts,
         now: Timestamp,
     ) -> Needed {
         let is_plain = !self.rules.has_disguised_name(request.headers());
@@ -125,7 +127,9 @@ impl Exceeding {
         let Route { policies, access, .. } = rule;
         let subject = self.rules.subject(request, route, now);
         let mut foreseen = SmallVec::new();
-        let is_denied = entry.has_address && is_denied(access, &subject);
+        let client = self.rules.clients().settings();
+        let is_denied =
+            entry.has_address && access_of(access, &subject, client, facts) == Access::Denied;
         if is_denied || lacks_credentials(rule, entry) {
             // No policy is asked.
             return Needed::Some(route, foreseen);

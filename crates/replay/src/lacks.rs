@@ -5,14 +5,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use http::HeaderName;
-use http::header::{COOKIE, USER_AGENT};
+use http::header::COOKIE;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::meter::MeterSpec;
-use tollgate_core::policy::{ClientSettings, Cost, KeyExpr, MissingKey, Policy, UserSource};
+use tollgate_core::policy::{AccessList, AccessMode, Cost, MissingKey, Policy};
 use tollgate_core::routes::{Part, PartMatch, Wanted};
 use tollgate_core::time::{Span, Timestamp};
 
 use super::facts::Facts;
+use super::lacking::{lacking, lacking_of_list, masked};
 use super::trial::{Setup, Trial};
 
 /// One sentence for each thing that the log lacks, whatever the rules are.
@@ -30,6 +31,7 @@ pub(super) fn notes_of_rules(facts: &Facts, setup: &Setup, trial: &Trial) -> Vec
         return notes;
     }
     notes.extend(of_access(facts, setup));
+    notes.extend(of_lists(facts, setup, trial));
     notes.extend(of_credentials(setup, trial));
     notes.extend(of_routes(facts, setup));
     let used: HashSet<&str> = setup
@@ -87,6 +89,32 @@ fn of_access(facts: &Facts, setup: &Setup) -> Option<String> {
     (has_lists && unknown > 0).then(|| {
         format!("access lists are not applied to {unknown} requests without a whole address")
     })
+}
+
+/// The access lists that are not applied, because they compare what the log lacks.
+fn of_lists(facts: &Facts, setup: &Setup, trial: &Trial) -> Vec<String> {
+    let lists = setup.routes.iter().flat_map(|route| &route.access);
+    let mut seen = HashSet::new();
+    let lists = lists.filter(|list| list.mode == AccessMode::Enforce && seen.insert(&*list.name));
+    let note = |list: &Arc<AccessList>| {
+        let lacking = lacking_of_list(facts, &setup.client, list);
+        (!lacking.is_empty()).then(|| {
+            format!(
+                "access list {}: the log lacks {}; the list is not applied",
+                list.name,
+                lacking.join(", ")
+            )
+        })
+    };
+    let mut notes: Vec<String> = lists.filter_map(note).collect();
+    let unlisted = trial.counts.totals.unlisted;
+    if notes.is_empty() && unlisted > 0 {
+        notes.push(format!(
+            "{unlisted} requests come before the first one with the fields that access lists \
+             compare: the lists are not applied to them"
+        ));
+    }
+    notes
 }
 
 /// How requests without credentials are told, which the gateway refuses before policies judge them.
@@ -176,6 +204,12 @@ fn of_routes(facts: &Facts, setup: &Setup) -> Vec<String> {
             "{by_host} routes name hosts, and the log has none: name the host with --host"
         ));
     }
+    for name in &setup.overflowing {
+        notes.push(format!(
+            "the route {name} hands requests that its policies refuse to a later route (overflow): \
+             the replay counts them as refused, and the later route does not judge them"
+        ));
+    }
     for route in &setup.routes {
         let names = route.parts.iter().filter_map(field_of);
         for name in names.filter(|name| !facts.has(name)) {
@@ -200,8 +234,8 @@ fn field_of(matched: &PartMatch) -> Option<&HeaderName> {
 fn of_policy(facts: &Facts, setup: &Setup, policy: &Policy) -> Vec<String> {
     let name = &policy.name;
     let mut notes = Vec::new();
-    let lacking = lacking(facts, &setup.client, &policy.key);
-    if !lacking.is_empty() {
+    let of_key = lacking(facts, &setup.client, &policy.key);
+    if !of_key.is_empty() {
         let treatment = match policy.missing_key {
             MissingKey::Ip => "requests without the key count by address (missing_key: ip)",
             MissingKey::Skip => "requests without the key are not judged (missing_key: skip)",
@@ -210,23 +244,23 @@ fn of_policy(facts: &Facts, setup: &Setup, policy: &Policy) -> Vec<String> {
                 "requests without the key are refused (missing_key: unauthorized)"
             }
         };
-        notes.push(format!("{name}: the log lacks {}; {treatment}", lacking.join(", ")));
+        notes.push(format!("{name}: the log lacks {}; {treatment}", of_key.join(", ")));
     }
     if let Some(plans) = &policy.plans
-        && let lacking = self::lacking(facts, &setup.client, &plans.from)
-        && !lacking.is_empty()
+        && let of_plan = lacking(facts, &setup.client, &plans.from)
+        && !of_plan.is_empty()
     {
         notes.push(format!(
             "{name}: the log lacks {}, which names the plan; the policy's own limit applies",
-            lacking.join(", ")
+            of_plan.join(", ")
         ));
     }
-    let masked = masked(facts, &policy.key);
-    if !masked.is_empty() {
+    let of_path = masked(facts, &policy.key);
+    if !of_path.is_empty() {
         notes.push(format!(
             "{name}: the log has the names of path parameters and not their values; all values of \
              {} count as one key",
-            masked.join(", ")
+            of_path.join(", ")
         ));
     }
     notes.extend(of_cost(facts, policy).map(|note| format!("{name}: {note}")));
@@ -266,54 +300,4 @@ fn of_cost(facts: &Facts, policy: &Policy) -> Option<String> {
             "the log does not contain the costs in responses; each request costs the reserve of {reserve}"
         )),
     }
-}
-
-/// The parts of a key whose values a log of this gateway masks.
-fn masked(facts: &Facts, key: &KeyExpr) -> Vec<String> {
-    let mut masked = Vec::new();
-    key.visit(&mut |key| match key {
-        KeyExpr::Param(name) if facts.with_parameter > 0 => masked.push(format!("param:{name}")),
-        KeyExpr::Path if facts.with_parameter > 0 => masked.push("path".to_owned()),
-        _ => {}
-    });
-    masked
-}
-
-/// The parts of a key that no request of the log has.
-fn lacking(facts: &Facts, client: &ClientSettings, key: &KeyExpr) -> Vec<String> {
-    let mut lacking = Vec::new();
-    key.visit(&mut |key| {
-        let what = match key {
-            KeyExpr::ApiKey => {
-                let api_key = &client.api_key;
-                let in_fields = api_key.headers.iter().any(|name| facts.has(name));
-                let in_token = api_key.bearer && facts.has_tokens();
-                let in_query = api_key.query.is_some() && facts.with_query > 0;
-                (!in_fields && !in_token && !in_query).then(|| "api_key".to_owned())
-            }
-            KeyExpr::ApiKeyPart(name) => Some(format!("api_key:{name}")),
-            KeyExpr::User => match &client.user {
-                Some(UserSource::Jwt(_)) => (!facts.has_tokens()).then(|| "user".to_owned()),
-                Some(UserSource::Header(name)) => (!facts.has(name)).then(|| "user".to_owned()),
-                Some(UserSource::Basic(_)) => Some("user".to_owned()),
-                None => None,
-            },
-            KeyExpr::Jwt(claim) => (!facts.has_tokens()).then(|| format!("jwt:{claim}")),
-            KeyExpr::Class => {
-                let needs_field = client.classes.as_ref().is_some_and(|it| it.has_texts());
-                (needs_field && !facts.has(&USER_AGENT)).then(|| "class".to_owned())
-            }
-            KeyExpr::Agent => Some("agent".to_owned()),
-            KeyExpr::Cookie(name) => (!facts.has(&COOKIE)).then(|| format!("cookie:{name}")),
-            KeyExpr::Header(name) => (!facts.has(name)).then(|| format!("header:{name}")),
-            KeyExpr::Query(name) => (facts.with_query == 0).then(|| format!("query:{name}")),
-            KeyExpr::TlsSubject => Some("tls:subject".to_owned()),
-            KeyExpr::Body(word) => Some(word.to_string()),
-            KeyExpr::Authorizer(name) => Some(format!("authorizer:{name}")),
-            KeyExpr::Host => (facts.with_host == 0).then(|| "host".to_owned()),
-            _ => None,
-        };
-        lacking.extend(what);
-    });
-    lacking
 }

@@ -24,6 +24,7 @@ mod html;
 mod key_table;
 mod keys;
 mod known_entry;
+mod lacking;
 mod lacks;
 mod layout;
 mod line;

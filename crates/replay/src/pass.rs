@@ -139,14 +139,15 @@ impl Pass<'_> {
         let is_first = lane == 0;
         let now = Timestamp::from_micros(at_us);
         let Lane { trials, exceeding, .. } = &mut self.lanes[lane];
+        let facts = &self.facts;
         let trials = trials.iter_mut();
         let fates: smallvec::SmallVec<[Fate; 2]> = if let Some(known) = &entry.known {
             trials.map(|trial| trial.judge_known(entry, known, now)).collect()
         } else if let Some(request) = self.head.view(entry) {
             if let Some(exceeding) = exceeding {
-                match exceeding.needed(&request, entry, now) {
+                match exceeding.needed(&request, entry, facts, now) {
                     Needed::All => trials.for_each(|trial| {
-                        trial.judge(&request, entry, now);
+                        trial.judge(&request, entry, facts, now);
                     }),
                     Needed::Some(route, foreseen) => {
                         for (window, trial) in trials.enumerate() {
@@ -156,7 +157,7 @@ impl Pass<'_> {
                 }
                 return;
             }
-            trials.map(|trial| trial.judge(&request, entry, now)).collect()
+            trials.map(|trial| trial.judge(&request, entry, facts, now)).collect()
         } else {
             self.facts.malformed += u64::from(is_first);
             return;

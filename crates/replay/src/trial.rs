@@ -28,7 +28,9 @@ pub(super) use self::counts::{Fate, Totals, digest_of};
 
 use self::counts::Counts;
 use super::entry::Entry;
+use super::facts::Facts;
 use super::foreseen::Foreseen;
+use super::lacking::lacking_of_list;
 use super::peaks::Peaks;
 use super::refused::{ClientName, Clients};
 
@@ -48,6 +50,8 @@ pub struct Setup {
     pub policies: Vec<Arc<Policy>>,
     /// How clients are identified.
     pub client: ClientSettings,
+    /// The names of routes that hand what their policies refuse to a later route.
+    pub overflowing: Vec<Arc<str>>,
     /// How many keys the memory store holds.
     pub max_keys: usize,
 }
@@ -148,11 +152,12 @@ impl Trial {
         self.rules.guarded_names().cloned()
     }
 
-    /// Decides over a request. Times do not go back.
+    /// Decides over a request. `facts` are those of the log so far. Times do not go back.
     pub(super) fn judge(
         &mut self,
         request: &RequestView<'_>,
         entry: &Entry,
+        facts: &Facts,
         now: Timestamp,
     ) -> Fate {
         self.end_until(now);
@@ -174,9 +179,15 @@ impl Trial {
         let route = self.rules.route(index);
         let Route { policies, access, .. } = route;
         let subject = self.rules.subject(request, index, now);
-        if entry.has_address && is_denied(access, &subject) {
-            self.counts.totals.denied += 1;
-            return Fate::NotJudged;
+        if entry.has_address {
+            match access_of(access, &subject, self.rules.clients().settings(), facts) {
+                Access::Allowed => {}
+                Access::Unknown => self.counts.totals.unlisted += 1,
+                Access::Denied => {
+                    self.counts.totals.denied += 1;
+                    return Fate::NotJudged;
+                }
+            }
         }
         if lacks_credentials(route, entry) {
             self.counts.totals.unauthorized += 1;
@@ -292,11 +303,34 @@ impl Open {
     }
 }
 
-/// Whether an access list denies a request. What is not certain denies it, as in the gateway.
-pub(super) fn is_denied(lists: &[Arc<AccessList>], subject: &Subject<'_, '_>) -> bool {
-    let mut verdicts = AccessVerdicts::default();
-    let steps = [AccessStep::BeforeAuth, AccessStep::AfterAuth];
-    steps.into_iter().any(|step| verdicts.ask(lists, step, subject).is_some())
+/// What access lists say of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Allowed,
+    Denied,
+    /// A list compares what the log lacks, and would deny the request for want of it.
+    Unknown,
+}
+
+/// What access lists say of a request. What is not certain denies it, as in the gateway. A list
+/// that compares what the log lacks is not applied.
+pub(super) fn access_of(
+    lists: &[Arc<AccessList>],
+    subject: &Subject<'_, '_>,
+    client: &ClientSettings,
+    facts: &Facts,
+) -> Access {
+    let denies = |lists: &[Arc<AccessList>]| {
+        let mut verdicts = AccessVerdicts::default();
+        let steps = [AccessStep::BeforeAuth, AccessStep::AfterAuth];
+        steps.into_iter().any(|step| verdicts.ask(lists, step, subject).is_some())
+    };
+    if !denies(lists) {
+        return Access::Allowed;
+    }
+    let is_known = |list: &&Arc<AccessList>| lacking_of_list(facts, client, list).is_empty();
+    let known: SmallVec<[_; 4]> = lists.iter().filter(is_known).cloned().collect();
+    if denies(&known) { Access::Denied } else { Access::Unknown }
 }
 
 /// Whether a request has no credential that its route accepts. A replay cannot check credentials,

@@ -35,7 +35,8 @@ fn setup_of(policies: Vec<Policy>) -> Setup {
     let route = Route::for_all(policies.clone());
     let name = String::new();
     let client = ClientSettings::default();
-    Setup { name, routes: vec![route], policies, client, max_keys: 10_000 }
+    let overflowing = Vec::new();
+    Setup { name, routes: vec![route], policies, client, overflowing, max_keys: 10_000 }
 }
 
 /// A hundred in a minute for each address.
@@ -289,6 +290,68 @@ fn known_requests_are_judged_as_the_log_says() {
     assert_eq!(judged("store_away", key), ([1, 0], [Some(0), Some(1)]));
     // The second of two decisions: what the first had charged was given back.
     assert_eq!(judged("key_missing", key), ([1, 1], told));
+}
+
+/// A list of the values of a field denied all requests of a log without this field, and no note
+/// told it.
+#[test]
+fn an_access_list_that_compares_what_the_log_lacks_is_not_applied() {
+    let enforce = AccessMode::Enforce;
+    let list = |name: &str, rule: AccessRule, otherwise: AccessEffect| {
+        let answer = DenialAnswer::default();
+        Arc::new(AccessList::new(name.into(), vec![rule], otherwise, enforce, answer))
+    };
+    let allow = || AccessRule::new(AccessEffect::Allow);
+    let team: KeyExpr = "header:x-team".parse().expect("a key");
+    let values = [Box::from(*b"core")].into_iter().collect();
+    let team = list("team", allow().with_values(team, values), AccessEffect::Deny);
+    let field = http::HeaderName::from_static("x-inside");
+    let field = allow().with_header(field, http::HeaderValue::from_static("1"));
+    let field = list("inside", field, AccessEffect::Deny);
+    let puts = AccessRule::new(AccessEffect::Deny).with_methods(vec![http::Method::PUT]);
+    let puts = list("puts", puts, AccessEffect::Allow);
+    let mut setup = setup_of(vec![by_address()]);
+    setup.routes[0].access = vec![team, field, puts];
+    let text = log((0..3).map(|_| (1, 1, 1)));
+    let text = text.clone() + &text.replace("GET", "PUT");
+    let report = replay_text(&text, setup.clone(), true);
+    assert_eq!(totals(&report), [3, 0]);
+    let notes = [
+        "access list team: the log lacks header:x-team; the list is not applied",
+        "access list inside: the log lacks header:x-inside; the list is not applied",
+    ];
+    assert_eq!(report.notes, notes);
+    let suggestions = serde_json::to_value(&report.suggestions).expect("JSON");
+    assert_eq!(suggestions["policies"][0]["windows"][2]["trial"]["judged"], 3);
+    // A log that has the fields.
+    let line = |team: &str, second: u64| {
+        format!(
+            "{{\"level\":\"info\",\"ts\":{second},\"logger\":\"http.log.access.log0\",\
+             \"request\":{{\"remote_ip\":\"192.0.2.1\",\"method\":\"GET\",\"uri\":\"/\",\
+             \"headers\":{{\"X-Inside\":[\"1\"],\"X-Team\":[\"{team}\"]}}}},\"status\":200}}\n"
+        )
+    };
+    let with_fields = line("core", 1_795_246_126) + &line("other", 1_795_246_127);
+    let report = replay_text(&with_fields, setup.clone(), false);
+    assert_eq!((totals(&report), report.notes.len()), ([1, 0], 0));
+    // Each request waits until the log has come a minute further.
+    let without = [1_795_244_000, 1_795_245_000].map(|second| line("core", second)).concat();
+    let report = replay_text(&(without.replace("X-Team", "X-Other") + &with_fields), setup, false);
+    let note = "1 requests come before the first one with the fields that access lists compare: \
+                the lists are not applied to them";
+    assert_eq!((totals(&report), &*report.notes), ([2, 0], &[note.to_owned()][..]));
+}
+
+#[test]
+fn a_note_names_routes_that_overflow() {
+    let mut setup = setup_of(vec![by_address()]);
+    setup.overflowing = vec!["models".into()];
+    let text = log((0..150).map(|_| (0, 1, 1)));
+    let report = replay_text(&text, setup, false);
+    let note = "the route models hands requests that its policies refuse to a later route \
+                (overflow): the replay counts them as refused, and the later route does not judge \
+                them";
+    assert_eq!((totals(&report), &*report.notes), ([150, 50], &[note.to_owned()][..]));
 }
 
 /// The old rules need a field that the log lacks, so what they refused is a guess.

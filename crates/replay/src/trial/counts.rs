@@ -41,6 +41,8 @@ pub(crate) struct Totals {
     pub(crate) no_route: u64,
     /// Requests that an access list denies.
     pub(crate) denied: u64,
+    /// Requests that an access list would deny only because the log lacks what it compares.
+    pub(crate) unlisted: u64,
     /// Requests with the status 401 on routes that ask for credentials.
     pub(crate) unauthorized: u64,
     /// Requests with more than one meaning.

@@ -18,7 +18,7 @@ fn concurrency(limit: u64) -> Setup {
     let name = String::new();
     let routes = vec![route];
     let policies = vec![policy];
-    Setup { name, routes, policies, client, max_keys: 100 }
+    Setup { name, routes, policies, client, overflowing: Vec::new(), max_keys: 100 }
 }
 
 /// A request that takes a minute and arrives at this second.
@@ -29,7 +29,7 @@ fn judge(trial: &mut Trial, second: u64) -> Fate {
     let entry = Entry::of(&line, &Wanted::new([], []), None).expect("a request");
     let mut head = Head::new();
     let view = head.view(&entry).expect("a view");
-    trial.judge(&view, &entry, Timestamp::from_micros(second * 1_000_000))
+    trial.judge(&view, &entry, &Facts::default(), Timestamp::from_micros(second * 1_000_000))
 }
 
 #[test]
