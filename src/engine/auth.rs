@@ -118,6 +118,17 @@ pub struct SharedAuth {
     pub passwords: Arc<Passwords>,
 }
 
+/// Which policies of a route were asked, before its authorizer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskedPolicies {
+    All,
+    /// The body was not read: those that do not need it.
+    WithoutBody,
+    /// The request has no right credential: those that count such responses, and do not need the
+    /// body.
+    Unproved,
+}
+
 /// What a check of a credential counts.
 #[derive(Clone, Copy, Debug)]
 struct Counts {
@@ -274,13 +285,33 @@ pub async fn refuse<'r>(
     if !refusal.is_unauthorized() {
         return Decision::uncounted(outcome);
     }
-    let counting = policies.filter(|policy| counts_unauthorized(policy) && !policy.needs_body());
+    let counting = policies.filter(|policy| AskedPolicies::Unproved.contain(policy));
     let mut decision = limiter.decide(counting, subject, Headroom::default(), now).await;
     if let Outcome::Admit = decision.outcome {
         decision.outcome = outcome;
         decision.delay = Span::ZERO;
     }
     decision
+}
+
+impl AskedPolicies {
+    /// Those for a request that is refused so, or whose body is not read yet.
+    pub const fn of(refusal: Option<AuthRefusal>, awaits_body: bool) -> Self {
+        match refusal {
+            Some(_) => Self::Unproved,
+            None if awaits_body => Self::WithoutBody,
+            None => Self::All,
+        }
+    }
+
+    /// Whether a policy of the route is among them.
+    pub fn contain(self, policy: &Policy) -> bool {
+        match self {
+            Self::All => true,
+            Self::WithoutBody => !policy.needs_body(),
+            Self::Unproved => counts_unauthorized(policy) && !policy.needs_body(),
+        }
+    }
 }
 
 /// Whether a policy counts the responses to clients without a right credential.

@@ -7,7 +7,7 @@ use tollgate_core::request::RequestView;
 use tollgate_core::routes::Rules;
 use tollgate_core::time::Moment;
 
-use super::{Credential, Deciding, Engine, Judgement, Named};
+use super::{AskedPolicies, Credential, Deciding, Engine, Judgement, Named};
 
 impl Engine {
     /// Lets the policies that need the answer of the authorizer judge a request of the route
@@ -50,6 +50,7 @@ impl Engine {
             access: AccessVerdicts::default(),
             credential: Credential::default(),
             decision,
+            asked: AskedPolicies::All,
             now,
             store_us,
             is_preflight: false,

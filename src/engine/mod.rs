@@ -39,7 +39,7 @@ use crate::telemetry::{
     WorkerMetrics, WorkerRefusals, WorkerTop,
 };
 
-pub use auth::{Authentication, Credential, SharedAuth};
+pub use auth::{AskedPolicies, Authentication, Credential, SharedAuth};
 pub use explain::{
     Asked, Description, DescriptionError, EstimatedTokens, Explaining, Explanation, Fields,
     ListVerdict, PolicyVerdict, Reason, Wait, explain, preset,
@@ -119,6 +119,8 @@ pub struct Judgement<'r> {
     pub credential: Credential<'r>,
     /// The decision of its policies.
     pub decision: Decision<&'r Arc<Policy>>,
+    /// Which of them were asked.
+    pub asked: AskedPolicies,
     /// The time of the decision.
     pub now: Timestamp,
     /// How long the decision took, if a server was asked, in microseconds.
@@ -187,7 +189,7 @@ async fn refused_before_body<'r>(
     subject: &Subject<'r, '_>,
     now: Timestamp,
 ) -> Option<Decision<&'r Arc<Policy>>> {
-    let policies = policies.filter(|policy| !policy.needs_body());
+    let policies = policies.filter(|policy| AskedPolicies::WithoutBody.contain(policy));
     policies.clone().next()?;
     Box::pin(limiter.refuse_known(policies, subject, now)).await
 }
@@ -260,8 +262,7 @@ impl Engine {
         {
             return self.denied(index, subject, access, denial, credential, now);
         }
-        let policies =
-            policies.filter(|policy| !(route.has_authorizer && policy.needs_authorizer()));
+        let policies = policies.filter(|it| !(route.has_authorizer && it.needs_authorizer()));
         let mut is_undecided = false;
         // Boxed, because few requests are refused here, few routes have an authorizer, and a decision
         // in memory needs no future.
@@ -295,6 +296,7 @@ impl Engine {
             access,
             credential,
             decision,
+            asked: AskedPolicies::of(refusal, awaits_body),
             now,
             store_us,
             is_preflight,
@@ -326,6 +328,7 @@ impl Engine {
             access,
             credential,
             decision,
+            asked: AskedPolicies::All,
             now,
             store_us: None,
             is_preflight: false,

@@ -121,7 +121,15 @@ impl Gateway {
         let route = snapshot.rules.route(judgement.route);
         let policies = &route.policies;
         metrics.accessed(&route.access, judgement.access);
-        metrics.decided(policies, &judgement.decision);
+        let asked = |policy: &Arc<Policy>| is_askable(policy) && judgement.asked.contain(policy);
+        match policies.iter().all(asked) {
+            true => metrics.decided(policies, &judgement.decision),
+            // Policies that were not asked are not exempt.
+            false => {
+                let policies: Vec<_> = policies.iter().filter(|it| asked(it)).cloned().collect();
+                metrics.decided(&policies, &judgement.decision);
+            }
+        }
         drop(mem::take(&mut judgement.decision.lease));
         exchange.judged(&mut judgement);
         exchange.allow_origin(&head.headers);

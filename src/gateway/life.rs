@@ -20,7 +20,7 @@ use super::exchange::{Arrival, Exchange};
 use super::refusing::Refused;
 use super::{Client, Gateway};
 use crate::boxed::boxed;
-use crate::engine::{self, Judgement, PeerView, Placed};
+use crate::engine::{self, AskedPolicies, Judgement, PeerView, Placed};
 use crate::message::{Failure, recycle};
 use crate::server::ClientBody;
 use crate::telemetry::RequestTrace;
@@ -141,13 +141,16 @@ impl Gateway {
     }
 
     /// Counts the decision on a request.
-    fn count(&self, Judgement { route, decision, access, .. }: &Judgement<'_>) {
+    fn count(&self, Judgement { route, decision, asked, access, .. }: &Judgement<'_>) {
         let route = self.snapshot.rules.route(*route);
         self.metrics.accessed(&route.access, *access);
-        match route.has_authorizer {
-            false => self.metrics.decided(&route.policies, decision),
-            true => self.metrics.decided(&part(&route.policies, false), decision),
+        if *asked == AskedPolicies::All && !route.has_authorizer {
+            return self.metrics.decided(&route.policies, decision);
         }
+        // Policies that were not asked are not exempt.
+        let mut policies = part(&route.policies, false);
+        policies.retain(|policy| asked.contain(policy));
+        self.metrics.decided(&policies, decision);
     }
 
     /// The trace of a request with these fields, if there are traces. A proxy that is trusted

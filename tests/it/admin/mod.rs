@@ -5,6 +5,7 @@ mod api_keys;
 mod calls;
 mod cluster;
 mod config;
+mod counts;
 mod crowd;
 mod described;
 mod explain;
