@@ -36,8 +36,10 @@ struct Minutes {
     joined: usize,
     /// What workers have shown of the minute in progress.
     shown: BTreeMap<usize, Counted>,
-    /// What has arrived of each minute.
+    /// What has arrived of each of the last minutes in which there were requests.
     minutes: BTreeMap<u64, HashMap<Arc<str>, Arrived>>,
+    /// The last complete minute: workers hand over also minutes without requests.
+    last: u64,
 }
 
 /// What has arrived of one policy and minute.
@@ -110,8 +112,9 @@ impl TopHistory {
     pub fn add(&self, worker: usize, minute: u64, mut policies: Counted) {
         let mut state = self.minutes.lock();
         self.forget_what_is_not_kept(&mut policies);
-        let Minutes { workers, minutes, shown, .. } = &mut *state;
+        let Minutes { workers, minutes, shown, last, .. } = &mut *state;
         shown.remove(&worker);
+        *last = minute.max(*last);
         for (policy, sketches) in policies {
             let arrived = minutes.entry(minute).or_default();
             match arrived.entry(policy).or_insert_with(|| Arrived::Some(Vec::new())) {
@@ -126,17 +129,19 @@ impl TopHistory {
         if let Some(policies) = minutes.get_mut(&minute) {
             policies.values_mut().for_each(|arrived| arrived.settle_if_complete(*workers));
         }
-        while minutes.len() > MINUTES {
-            minutes.pop_first();
-        }
+        *minutes = minutes.split_off(&first_of(*last, MINUTES));
     }
 
     /// Forgets minutes that lie in the future at `now`: the clock was set back. They would stay
     /// the last ones until it has caught up.
     pub fn forget_future(&self, now: Timestamp) {
         // Another worker may have read the clock later.
-        let last = now.as_micros() / MINUTE_US + 1;
-        self.minutes.lock().minutes.retain(|minute, _| *minute <= last);
+        let this = now.as_micros() / MINUTE_US;
+        let Minutes { minutes, last, .. } = &mut *self.minutes.lock();
+        minutes.retain(|minute, _| *minute <= this + 1);
+        if *last > this + 1 {
+            *last = this.saturating_sub(1);
+        }
     }
 
     /// The names of the policies that have judged requests in the last ten minutes.
@@ -150,15 +155,16 @@ impl TopHistory {
         names
     }
 
-    /// The heaviest clients of a policy in the last `minutes` complete minutes, or in the
-    /// minute in progress if that is 0: `most` of them.
+    /// The heaviest clients of a policy in the last `minutes` complete minutes, also those without
+    /// requests, or in the minute in progress if that is 0: `most` of them.
     pub fn top(&self, policy: &str, minutes: usize, most: usize) -> TopList {
         let state = self.minutes.lock();
         let mut sum = Streams::default();
         match minutes {
             0 => sum = state.in_progress(policy),
             _ => {
-                let last = state.minutes.values().rev().take(minutes);
+                let first = first_of(state.last, minutes);
+                let last = state.minutes.range(first..).map(|(_, policies)| policies);
                 let arrived = last.filter_map(|policies| policies.get(policy));
                 arrived.for_each(|it| sum.add(&it.streams()));
             }
@@ -219,6 +225,11 @@ impl Minutes {
         let shown: Vec<_> = self.shown.values().filter_map(|it| it.get(policy)).collect();
         merged(shown)
     }
+}
+
+/// The first of so many minutes, of which `last` is the last one.
+fn first_of(last: u64, minutes: usize) -> u64 {
+    (last + 1).saturating_sub(u64::try_from(minutes).unwrap_or(u64::MAX))
 }
 
 /// What several workers have counted.

@@ -98,6 +98,35 @@ fn the_recent_minutes_are_those_of_now_whatever_was_counted_before() {
     assert_eq!(history.principal("other", principal.into()), None);
 }
 
+/// The last minute with requests was the last complete one, however long ago it was, and its clients
+/// were kept until there were requests in ten other minutes.
+#[test]
+fn minutes_without_requests_are_among_the_last_ones() {
+    let history = Arc::new(TopHistory::default());
+    history.keep_whole(true);
+    let worker = WorkerTop::new(&history);
+    let at = |minute: u64| Timestamp::from_micros(minute * MINUTE_US + 1_000_000);
+    worker.housekeep(at(46));
+    history.add(1, 46, sketches(&[(1, 8)], &[]));
+    let listed = [("client 1".to_owned(), 8, 0)];
+    worker.housekeep(at(47));
+    assert_eq!(shown(&history, 1), listed);
+    worker.housekeep(at(48));
+    assert_eq!(shown(&history, 1), []);
+    assert_eq!(shown(&history, 2), listed);
+    let client = Principal::from_bits(1);
+    let is_known = || history.principal("per-client", client.into()).is_some();
+    for minute in 49..=56 {
+        worker.housekeep(at(minute));
+    }
+    assert_eq!((shown(&history, 9), shown(&history, 10)), (vec![], listed.to_vec()));
+    assert!(is_known() && history.text("per-client", client).is_some());
+    worker.housekeep(at(57));
+    assert_eq!(shown(&history, 10), []);
+    assert!(!is_known() && history.text("per-client", client).is_none());
+    assert!(history.policies().is_empty());
+}
+
 #[test]
 fn ten_minutes_are_kept_and_a_late_worker_is_heard() {
     let history = TopHistory::default();
