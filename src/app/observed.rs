@@ -4,7 +4,7 @@
 mod policy;
 mod xds;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use tollgate_core::store::keys::{KeysAway, SharedKeys};
 use tollgate_core::store::{KeyCount, PromiseCounts, SharedStore, Units};
 use tollgate_core::time::{Clock, Span, monotonic};
 
+use self::policy::KnownCounters;
 use super::key_set::Condition;
 use super::process_state::ProcessState;
 use crate::check::XdsCondition;
@@ -39,6 +40,7 @@ pub struct Observed {
     max_keys: usize,
     keys: Mutex<KeyCount>,
     units: Mutex<Option<(Instant, HashMap<Counter, Units>)>>,
+    counters: Mutex<KnownCounters>,
     log: Option<LostLines>,
     passwords: Arc<Passwords>,
     /// The API keys in the store, if requests have keys of it.
@@ -122,6 +124,7 @@ impl Observed {
             max_keys: state.max_keys(),
             keys: Mutex::default(),
             units: Mutex::default(),
+            counters: Mutex::default(),
             log,
             passwords: Arc::clone(&state.auth.passwords),
             api_keys: state.keys.clone(),
@@ -208,13 +211,16 @@ impl Observed {
     /// Another configuration is in use.
     pub fn renew(&self, snapshot: Arc<Snapshot>) {
         let mut current = self.current.lock();
+        self.counters.lock().note(&current.snapshot);
         current.snapshot = snapshot;
         current.generation += 1;
     }
 
     /// Policies were changed at run time.
     pub fn patched(&self, snapshot: Arc<Snapshot>) {
-        self.current.lock().snapshot = snapshot;
+        let mut current = self.current.lock();
+        self.counters.lock().note(&current.snapshot);
+        current.snapshot = snapshot;
     }
 
     /// These nodes have another configuration.
@@ -263,16 +269,17 @@ impl Observed {
     fn collect_counters(&self, snapshot: &Snapshot, samples: &mut Samples) {
         let promises = self.store.promises();
         let units = self.units();
-        let by_name: BTreeMap<&str, _> =
-            policy::of_routes(snapshot).map(|policy| (&*policy.name, policy)).collect();
-        for (name, policy) in by_name {
+        let mut counters = self.counters.lock();
+        counters.note(snapshot);
+        let names: BTreeSet<&str> = policy::of_routes(snapshot).map(|it| &*it.name).collect();
+        for name in names {
             let mut kept = PromiseCounts::default();
             let mut sum = Units::default();
-            for counter in policy.counters() {
-                let found = promises.get(&counter).copied().unwrap_or_default();
+            for counter in counters.of(name) {
+                let found = promises.get(counter).copied().unwrap_or_default();
                 kept.kept += found.kept;
                 kept.broken += found.broken;
-                units.get(&counter).iter().for_each(|found| sum.add(found));
+                units.get(counter).iter().for_each(|found| sum.add(found));
             }
             // Shown from the beginning, so that an alert sees the first broken promise.
             if self.store.nodes().is_none() {

@@ -1,7 +1,9 @@
 //! What a scrape says of a policy, whatever requests it has judged.
 
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use tollgate_core::digest::Counter;
 use tollgate_core::policy::{Cost, Mode, Plan, Policy};
 
 use crate::snapshot::Snapshot;
@@ -10,6 +12,27 @@ use crate::telemetry::{Samples, families};
 /// The policies of all routes. A policy of several routes is among them several times.
 pub fn of_routes(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<Policy>> {
     (0..snapshot.routes.len()).flat_map(|index| &snapshot.rules.route(index).policies)
+}
+
+/// The counters that policies of each name have had in this process. A counter belongs to one
+/// algorithm and one window, so a reload can give a policy other ones. What was counted with those
+/// before still counts, because a counter of Prometheus never falls.
+#[derive(Debug, Default)]
+pub struct KnownCounters(BTreeMap<Arc<str>, HashSet<Counter>>);
+
+impl KnownCounters {
+    /// Adds the counters of the policies in use.
+    pub fn note(&mut self, snapshot: &Snapshot) {
+        for policy in of_routes(snapshot) {
+            let known = self.0.entry(Arc::clone(&policy.name)).or_default();
+            known.extend(policy.counters());
+        }
+    }
+
+    /// All counters of the policies with this name.
+    pub fn of(&self, policy: &str) -> impl Iterator<Item = &Counter> {
+        self.0.get(policy).into_iter().flatten()
+    }
 }
 
 /// The policies of all routes: their limits, and the series of their decisions. `is_shared`: their
@@ -69,7 +92,8 @@ fn begin_decisions(policy: &Policy, is_shared: bool, has_keys: bool, samples: &m
     for share in policy.warn.iter().flat_map(|shares| shares.iter()) {
         samples.begin(&families::WARNED, &[&policy.name, &share.to_string()]);
     }
-    for plan in plans.map(|(name, _)| &**name).chain(own).chain(of_key) {
+    let of_api_key = has_keys.then_some(["_key", "_team"]).into_iter().flatten();
+    for plan in plans.map(|(name, _)| &**name).chain(own).chain(of_key).chain(of_api_key) {
         for (outcome, _) in outcomes.iter().filter(|(_, can_be)| *can_be) {
             samples.begin(&families::DECISIONS, &[&policy.name, plan, outcome]);
         }

@@ -1,7 +1,7 @@
-//! What metrics count of policies that were not asked.
+//! What metrics count of policies that were not asked, and over reloads.
 
 use crate::api_keys::{Keys, field};
-use crate::support::Gateway;
+use crate::support::{Gateway, eventually};
 
 use super::{AdminClient, METRICS, section};
 
@@ -70,4 +70,50 @@ fn a_policy_that_cannot_decide_questions_is_not_exempt() {
     let admitted = "tollgate_decisions_total{outcome=\"admitted\",plan=\"\",policy=\"each\"}";
     assert_eq!(value(&text, admitted), Some(1), "{text}");
     assert!(!text.contains("outcome=\"exempt\""), "{text}");
+}
+
+/// An alert saw the first refusal under the limit of an API key only if a scrape came between two.
+#[test]
+fn series_of_the_limits_of_keys_and_teams_begin_at_0() {
+    let keys = Keys::new();
+    keys.create(&[]);
+    let policies = "policies: { per: { key: api_key, limit: 9/day } }\n\
+                    routes: [{ path: /*, policies: [per], respond: { body: ok } }]\n";
+    let gateway = keys.start("", &format!("{policies}{}", section("")));
+    let text = metrics(&gateway);
+    for plan in ["", "_key", "_team"] {
+        let labels = format!("outcome=\"refused\",plan=\"{plan}\",policy=\"per\"");
+        let series = format!("tollgate_decisions_total{{{labels}}}");
+        assert_eq!(value(&text, &series), Some(0), "{text}");
+    }
+}
+
+/// Counters of the store belong to a window, and the metric was the sum of those in use: it fell
+/// when a reload changed the window, and rose again when another one changed it back.
+#[test]
+fn a_reload_that_changes_a_window_loses_no_counts() {
+    let yaml = |limit: &str| {
+        format!(
+            "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+             policies: {{ pr: {{ key: \"header:x-who\", limit: {limit}, algorithm: fixed_window }} }}\n\
+             routes: [{{ path: /*, policies: [pr], respond: {{ body: ok }} }}]\n{}",
+            section("")
+        )
+    };
+    let gateway = Gateway::start(&yaml("1/s"));
+    let mut client = gateway.client();
+    let kept = |text: &str| value(text, "tollgate_promises_total{kept=\"true\",policy=\"pr\"}");
+    assert_eq!(kept(&metrics(&gateway)), Some(0));
+    // One key of 16 is watched.
+    eventually("a refused client is admitted after its wait", || {
+        for who in 0..300 {
+            client.get("/", &[&format!("X-Who: {who}")]);
+        }
+        kept(&metrics(&gateway)) > Some(0)
+    });
+    let before = kept(&metrics(&gateway));
+    gateway.reload(&yaml("1/2s"));
+    assert_eq!(kept(&metrics(&gateway)), before);
+    gateway.reload(&yaml("1/s"));
+    assert_eq!(kept(&metrics(&gateway)), before);
 }
