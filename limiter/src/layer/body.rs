@@ -45,15 +45,16 @@ pin_project! {
     }
 }
 
-impl<D: Body> LimitedBody<D> {
+impl<D> LimitedBody<D> {
     /// The response, whose end settles the lease.
-    pub(super) fn admitted(response: Response<D>, lease: Lease) -> Response<Self> {
+    pub(super) fn admitted(response: Response<D>, lease: Lease) -> Response<Self>
+    where
+        D: Body,
+    {
         let settlement = (!lease.is_empty()).then(|| Box::new(Settlement::new(lease, &response)));
         response.map(|body| Self { content: Content::Inner { body }, settlement })
     }
-}
 
-impl<D> LimitedBody<D> {
     /// The response to a request that is not admitted.
     pub(super) fn refusal(response: Response<Bytes>) -> Response<Self> {
         response.map(|bytes| {
