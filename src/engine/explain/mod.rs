@@ -35,6 +35,10 @@ pub use self::asked::{Asked, Description, DescriptionError, Fields};
 pub use self::document::{EstimatedTokens, Explanation, ListVerdict, PolicyVerdict, Reason, Wait};
 pub use self::preset::preset;
 
+/// The index of the route that judges a request once more, if this decision of the route with this
+/// index overflows.
+type OverflowOf<'g> = dyn Fn(usize, &Decision<&Arc<Policy>>) -> Option<usize> + 'g;
+
 /// The configuration by which a request is explained.
 pub struct Explaining<'g> {
     /// The routes and policies.
@@ -45,9 +49,8 @@ pub struct Explaining<'g> {
     pub patches: &'g Resolved,
     /// The headroom of an upstream. None: no gateway runs.
     pub headroom: &'g dyn Fn(Destination) -> Option<Headroom>,
-    /// The index of the route that judges a request once more, if this decision of the route with
-    /// this index overflows.
-    pub overflow: &'g dyn Fn(usize, &Decision<&Arc<Policy>>) -> Option<usize>,
+    /// Which route judges a request once more.
+    pub overflow: &'g OverflowOf<'g>,
 }
 
 impl Engine {
