@@ -28,6 +28,12 @@ fn once(gateway: &Gateway, arguments: &[&str]) -> (Option<i32>, String, String) 
 #[test]
 fn it_prints_figures_and_shows_them_in_a_terminal() {
     let gateway = gateway("runtime: { workers: 1 }", "");
+    // A node whose requests are refused is not well.
+    let (code, out, _) = once(&gateway, &["--json"]);
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((code, &document["nodes"][0]["status"]["state"]), (Some(0), &"ok".into()));
+    let (_, out, _) = once(&gateway, &["--once", "--policy", "each"]);
+    assert!(out.contains("n1    ok") && !out.contains("open"), "{out}");
     assert_eq!(statuses(&gateway, "ann", 4), [200, 200, 200, 429]);
     let mut text = String::new();
     eventually("all figures are there", || {
@@ -41,10 +47,6 @@ fn it_prints_figures_and_shows_them_in_a_terminal() {
     assert!(!text.contains('\u{1b}'), "{text:?}");
     let places = ["Overview\n", "Policies\n", "Keys\n", "Refusals\n", "Upstreams\n", "Store\n"];
     assert!(places.map(|it| text.find(it)).is_sorted(), "{text}");
-    assert!(text.contains("n1    ok") && !text.contains("open"), "{text}");
-    let (code, out, _) = once(&gateway, &["--json"]);
-    let document: Value = serde_json::from_str(&out).expect("JSON");
-    assert_eq!((code, &document["nodes"][0]["status"]["state"]), (Some(0), &"ok".into()));
     // One of two gateways is away.
     let (code, out, err) = once(&gateway, &["--once", "--admin", "http://127.0.0.1:1"]);
     assert_eq!(code, Some(1), "{out}");
