@@ -149,11 +149,11 @@ fn an_answer_for_one_client_is_used_for_no_other() {
 #[test]
 fn a_request_that_has_waited_in_vain_is_asked_about_with_the_whole_time() {
     let portal = Portal::answering(|_, _| {
-        thread::sleep(Duration::from_millis(1200));
+        thread::sleep(Duration::from_secs(3));
         respond("200 OK", "Cache-Control: no-store\r\n")
     });
     let origin = Origin::hello();
-    let authorizer = "send: [cookie], cache: { for: 60s }, timeout: 2s";
+    let authorizer = "send: [cookie], cache: { for: 60s }, timeout: 5s";
     let gateway = gateway(&portal.url(), &origin, authorizer, "", "");
     let mut clients: Vec<_> = (0..3).map(|_| gateway.client()).collect();
     for client in &mut clients {

@@ -29,6 +29,26 @@ fn requests(origin: &Origin) -> usize {
     origin.received().iter().filter(|request| !request.line().contains("/healthz")).count()
 }
 
+/// A gateway with two endpoints, of which the first is down.
+struct OneDown {
+    ill: Origin,
+    is_well: Arc<AtomicBool>,
+    _well: Origin,
+    endpoints: [String; 2],
+    gateway: Gateway,
+}
+
+impl OneDown {
+    fn start() -> Self {
+        let ((ill, is_well), well) = (switched(), Origin::hello());
+        let endpoints = [ill.address(), well.address()].map(|address| format!("http://{address}"));
+        let gateway = gateway_with(&endpoints, QUICK, "", TWO_WORKERS);
+        is_well.store(false, Ordering::SeqCst);
+        eventually("it is down", || gateway.log().contains("an endpoint is down"));
+        Self { ill, is_well, _well: well, endpoints, gateway }
+    }
+}
+
 fn ask(gateway: &Gateway, times: usize) {
     for _ in 0..times {
         assert_eq!(gateway.client().get("/", &[]).status, 200);
@@ -37,43 +57,30 @@ fn ask(gateway: &Gateway, times: usize) {
 
 #[test]
 fn an_endpoint_whose_checks_fail_gets_nothing_until_they_succeed() {
-    let ((ill, is_well), other) = (switched(), Origin::hello());
-    let endpoints = [ill.address(), other.address()].map(|address| format!("http://{address}"));
-    let gateway = gateway_with(&endpoints, QUICK, "", TWO_WORKERS);
-    is_well.store(false, Ordering::SeqCst);
-    eventually("it is down", || gateway.log().contains("an endpoint is down"));
-    let before = requests(&ill);
-    ask(&gateway, 20);
-    assert_eq!(requests(&ill), before);
+    let OneDown { ill, is_well, gateway, .. } = &OneDown::start();
+    let before = requests(ill);
+    ask(gateway, 20);
+    assert_eq!(requests(ill), before);
     assert!(gateway.log().contains("cause=\"the status is 500\""));
     is_well.store(true, Ordering::SeqCst);
     eventually("it is back", || gateway.log().contains("an endpoint is back"));
     eventually("it has requests", || {
-        ask(&gateway, 5);
-        requests(&ill) > before
+        ask(gateway, 5);
+        requests(ill) > before
     });
     assert_eq!(gateway.log().matches("an endpoint is").count(), 2, "each is told once");
 }
 
 #[test]
 fn a_reload_of_other_settings_leaves_an_endpoint_out_of_service() {
-    let ((ill, is_well), other) = (switched(), Origin::hello());
-    let endpoints = [ill.address(), other.address()].map(|address| format!("http://{address}"));
-    let gateway = gateway_with(&endpoints, QUICK, "", TWO_WORKERS);
-    is_well.store(false, Ordering::SeqCst);
-    eventually("it is down", || gateway.log().contains("an endpoint is down"));
-    let before = requests(&ill);
+    let OneDown { ill, endpoints, gateway, .. } = &OneDown::start();
+    let before = requests(ill);
     for max_idle in 1..=5 {
-        let text = config(
-            &endpoints,
-            &format!("keep_alive: {{ max_idle: {max_idle} }}, {QUICK}"),
-            "",
-            TWO_WORKERS,
-        );
-        gateway.reload(&text);
-        ask(&gateway, 20);
+        let upstream = format!("keep_alive: {{ max_idle: {max_idle} }}, {QUICK}");
+        gateway.reload(&config(endpoints, &upstream, "", TWO_WORKERS));
+        ask(gateway, 20);
     }
-    assert_eq!(requests(&ill), before);
+    assert_eq!(requests(ill), before);
 }
 
 /// A request that may be repeated goes to the only endpoint in service again, at once.
