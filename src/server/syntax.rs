@@ -1,5 +1,7 @@
 //! Syntax that requests of HTTP/1 and HTTP/2 have in common.
 
+use http::HeaderMap;
+
 /// The method of the request that the guard passes to the HTTP library instead of a
 /// malformed one. No request of a client can have it.
 pub const REFUSED_METHOD: &str = "-";
@@ -12,4 +14,14 @@ pub fn is_method(method: &[u8]) -> bool {
     method != REFUSED_METHOD.as_bytes()
         && (!method.iter().any(u8::is_ascii_lowercase)
             || !COMMON.iter().any(|common| common.eq_ignore_ascii_case(method)))
+}
+
+/// The bytes of a field in the size of a head or of trailers (RFC 9113, section 6.5.2).
+pub const fn field_bytes(name: &str, value: &[u8]) -> usize {
+    name.len() + value.len() + 32
+}
+
+/// The size of these fields in bytes.
+pub fn size_of_fields(fields: &HeaderMap) -> usize {
+    fields.iter().map(|(name, value)| field_bytes(name.as_str(), value.as_bytes())).sum()
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
+use http::uri::{Authority, PathAndQuery};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -36,7 +37,7 @@ use super::state::ClientBody;
 use super::state::activity::Activity;
 use super::state::streams::Streams;
 use super::state::tracked_body::TrackedBody;
-use super::syntax::is_method;
+use super::syntax::{field_bytes, is_method, size_of_fields};
 use super::ticker::Ticks;
 use super::transport::Stream;
 use super::tunnel::Tunnel;
@@ -119,7 +120,7 @@ pub async fn serve<S: RequestService>(
         }
         let is_head = request.method() == Method::HEAD;
         let client = open_websocket(&mut request);
-        let request = request.map(ClientBody::of_http2);
+        let request = request.map(|body| ClientBody::of_http2(body, settings.max_head_bytes));
         let responding = service.clone().call(request);
         let drain = Rc::clone(&tunnel_drain);
         async move {
@@ -279,18 +280,19 @@ fn check<B>(request: &Request<B>, settings: &ListenerSettings) -> Result<(), Mal
     }
 }
 
-/// The size of a head in bytes (RFC 9113, section 6.5.2).
+/// The size of a head in bytes.
 fn head_size<B>(request: &Request<B>) -> usize {
-    const OF_FIELD: usize = 32;
     let uri = request.uri();
-    let authority =
-        uri.authority().map_or(0, |it| ":authority".len() + it.as_str().len() + OF_FIELD);
-    let scheme = uri.scheme_str().map_or(0, |it| ":scheme".len() + it.len() + OF_FIELD);
-    let path = uri.path_and_query().map_or(0, |it| ":path".len() + it.as_str().len() + OF_FIELD);
-    let method = ":method".len() + request.method().as_str().len() + OF_FIELD;
-    let fields = request.headers().iter();
-    let fields = fields.map(|(name, value)| name.as_str().len() + value.len() + OF_FIELD);
-    authority + scheme + path + method + fields.sum::<usize>()
+    let pseudo_fields = [
+        (":method", Some(request.method().as_str())),
+        (":scheme", uri.scheme_str()),
+        (":authority", uri.authority().map(Authority::as_str)),
+        (":path", uri.path_and_query().map(PathAndQuery::as_str)),
+    ];
+    let bytes = |(name, value): (&str, Option<&str>)| {
+        value.map_or(0, |value| field_bytes(name, value.as_bytes()))
+    };
+    pseudo_fields.into_iter().map(bytes).sum::<usize>() + size_of_fields(request.headers())
 }
 
 fn has_blank_around(value: &[u8]) -> bool {

@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 
 use super::exchange::Exchange;
 use super::held_body::HeldBody;
+use crate::server::syntax::size_of_fields;
 
 /// The body of a client's request.
 #[derive(Debug)]
@@ -24,8 +25,16 @@ pub struct ClientBody {
     held: Option<Box<HeldBody>>,
     /// None: the body was read to its end.
     incoming: Option<Incoming>,
-    /// HTTP/1: the state of the connection, and the number of the request.
-    request: Option<(Rc<Exchange>, u64)>,
+    version: Version,
+}
+
+/// What the version of HTTP demands.
+#[derive(Debug)]
+enum Version {
+    /// The state of the connection, and the number of the request.
+    Http1(Rc<Exchange>, u64),
+    /// The library lets larger trailers pass, because it does so with heads.
+    Http2 { max_trailer_bytes: usize },
 }
 
 /// Why the body of a request cannot be read to its end.
@@ -38,19 +47,23 @@ pub enum ClientBodyError {
     /// takes this for the end of the body.
     #[error("the client has reset its stream before the end of the body")]
     Reset,
+    /// HTTP/2: the trailers have more bytes than a head may have.
+    #[error("the trailers of the request are too large")]
+    LargeTrailers,
 }
 
 impl ClientBody {
     /// The body of the HTTP/1 request that has just begun.
     pub fn of_http1(incoming: Incoming, exchange: &Rc<Exchange>) -> Self {
-        let request = Some((Rc::clone(exchange), exchange.request()));
-        Self { held: None, incoming: Some(incoming), request }
+        let version = Version::Http1(Rc::clone(exchange), exchange.request());
+        Self { held: None, incoming: Some(incoming), version }
     }
 
     /// The body of an HTTP/2 request. It has its own stream, so an unread rest blocks no
     /// other request.
-    pub fn of_http2(incoming: Incoming) -> Self {
-        Self { held: None, incoming: Some(incoming), request: None }
+    pub fn of_http2(incoming: Incoming, max_trailer_bytes: usize) -> Self {
+        let version = Version::Http2 { max_trailer_bytes };
+        Self { held: None, incoming: Some(incoming), version }
     }
 
     /// The same body, of which this beginning was read.
@@ -76,7 +89,7 @@ impl Body for ClientBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, ClientBodyError>>> {
-        let Self { held, incoming, request } = &mut *self;
+        let Self { held, incoming, version } = &mut *self;
         if let Some(beginning) = held {
             if let Some(frame) = beginning.next() {
                 return Poll::Ready(Some(Ok(frame)));
@@ -86,17 +99,27 @@ impl Body for ClientBody {
         let Some(body) = incoming else {
             return Poll::Ready(None);
         };
-        if let Some((exchange, request)) = request {
+        if let Version::Http1(exchange, request) = version {
             exchange.reads_body(*request);
         }
         let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
-        let is_reset = frame.is_none() && request.is_none() && !body.is_end_stream();
-        if matches!(frame, None | Some(Err(_))) {
+        let fault = match (version, &frame) {
+            (Version::Http2 { .. }, None) if !body.is_end_stream() => Some(ClientBodyError::Reset),
+            (Version::Http2 { max_trailer_bytes }, Some(Ok(frame)))
+                if frame
+                    .trailers_ref()
+                    .is_some_and(|it| size_of_fields(it) > *max_trailer_bytes) =>
+            {
+                Some(ClientBodyError::LargeTrailers)
+            }
+            _ => None,
+        };
+        if fault.is_some() || matches!(frame, None | Some(Err(_))) {
             *incoming = None;
         }
-        Poll::Ready(match is_reset {
-            true => Some(Err(ClientBodyError::Reset)),
-            false => frame.map(|frame| Ok(frame?)),
+        Poll::Ready(match fault {
+            Some(fault) => Some(Err(fault)),
+            None => frame.map(|frame| Ok(frame?)),
         })
     }
 
@@ -114,7 +137,7 @@ impl Body for ClientBody {
 impl Drop for ClientBody {
     fn drop(&mut self) {
         let rest = self.incoming.take().filter(|incoming| !incoming.is_end_stream());
-        if let (Some(rest), Some((exchange, request))) = (rest, &self.request) {
+        if let (Some(rest), Version::Http1(exchange, request)) = (rest, &self.version) {
             exchange.abandon_body(*request, rest);
         }
     }

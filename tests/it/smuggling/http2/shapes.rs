@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::net::TcpListener;
 
 use super::super::backend::Backend;
-use super::{GET, GIVEN_UP, assert_cases, open, post, with};
+use super::{BAD, GET, GIVEN_UP, assert_cases, open, post, trailed, with};
 use crate::support::Gateway;
 use crate::support::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, FRAME_SIZE_ERROR, Frames,
@@ -125,6 +125,18 @@ fn a_head_that_is_too_large_is_in_the_log() {
     }
     let lines = gateway.access_lines(2);
     assert_eq!((&lines[1]["status"], &lines[1]["outcome"]), (&431.into(), &"malformed".into()));
+    assert_eq!(backend.take().len(), 1);
+}
+
+#[test]
+fn trailers_are_bounded_as_heads_are() {
+    let backend = Backend::start();
+    let gateway = Gateway::on_one_worker(backend.address(), "max_head_size: 4KiB");
+    for (bytes, outcome) in [(3000, Outcome::Status(200)), (5000, BAD)] {
+        let mut client = Frames::connect(gateway.address());
+        client.send(&trailed(&[("x-large", &*"x".repeat(bytes))]));
+        assert_eq!(client.outcome(1), outcome, "{bytes} bytes");
+    }
     assert_eq!(backend.take().len(), 1);
 }
 
