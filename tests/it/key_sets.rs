@@ -353,7 +353,7 @@ fn a_reload_keeps_fetched_keys_and_refuses_an_unreachable_source() {
     assert_eq!(statuses(&gateway), [401, 200]);
 }
 
-/// The set was once dropped with each change of the way in which it is fetched, and the reload was
+/// Regression: the set was dropped with each change of the way in which it is fetched, and the reload was
 /// refused while the issuer was away.
 #[test]
 fn keys_stay_in_use_when_they_are_fetched_in_another_way() {

@@ -208,7 +208,7 @@ fn an_address_that_is_not_available_changes_nothing() {
     assert_eq!(gateway.client().get("/", &[]).text(), "good");
 }
 
-/// The socket of the other process was once replaced before, and then it had no name.
+/// Regression: the socket of the other process was replaced before, and then it had no name.
 #[test]
 fn a_reload_that_fails_leaves_the_unix_socket_of_another_process() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");

@@ -54,7 +54,7 @@ impl Streams {
 mod tests {
     use super::*;
 
-    /// The sum once began again at 0 with another server.
+    /// Regression: the sum began again at 0 with another server.
     #[test]
     fn the_responses_of_all_streams_are_counted() {
         let [one, other] =

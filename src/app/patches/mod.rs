@@ -260,7 +260,7 @@ mod tests {
     use super::*;
     use crate::patches::Change;
 
-    /// The fastest clock once ended a patch on all nodes.
+    /// Regression: the fastest clock ended a patch on all nodes.
     #[tokio::test]
     async fn an_ended_change_is_removed_when_it_has_ended_on_nodes_with_slower_clocks_too() {
         let end = Timestamp::from_micros(1_000_000_000_000_000);

@@ -168,7 +168,7 @@ fn what_cannot_run_here_is_not_written() {
     assert_eq!((tag(&client), statuses(&gateway, "ann", 4)), (first, vec![200, 200, 200, 429]));
 }
 
-/// The edit of another program was once lost without a word.
+/// Regression: the edit of another program was lost without a word.
 #[test]
 fn an_edit_of_the_file_while_a_call_is_prepared_is_not_overwritten() {
     let gateway = gateway("", "write_config: true");

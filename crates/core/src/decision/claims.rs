@@ -52,9 +52,7 @@ impl<P> Claims<P> {
     pub fn settling(self) -> Self {
         Self { settles: true, ..self }
     }
-}
 
-impl<P> Claims<P> {
     /// The same claims, whose cost is an estimate: at most the limit of the client is charged.
     #[must_use]
     pub fn estimated(mut self) -> Self {

@@ -1,4 +1,4 @@
-//! Consumers: which plugins tell who sends a request, and what counts here for that.
+//! Consumers: which plugins identify the client of a request, and by what it is counted here.
 
 use super::entities::Plugin;
 use crate::files::Place;

@@ -125,7 +125,7 @@ fn the_limits_of_a_server_hold_change_and_keep_their_counters() {
     assert_eq!(code("blocked"), 2);
 }
 
-/// The counter once began again at 0 with each other stream.
+/// Regression: the counter began again at 0 with each other stream.
 #[test]
 fn what_was_loaded_by_an_earlier_stream_stays_counted() {
     let server = Server::new();

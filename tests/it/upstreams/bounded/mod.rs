@@ -196,7 +196,7 @@ fn a_reload_changes_the_number_and_connections_that_are_open_still_count() {
     assert!(open.is_some_and(|open| open <= 2.0), "{open:?}");
 }
 
-/// Its number was once in force, until a restart.
+/// Regression: the number of a configuration that could not run stayed in force until a restart.
 #[test]
 fn a_reload_that_fails_changes_no_number() {
     let origin = Counting::gated(3);
