@@ -172,6 +172,11 @@ impl Frames {
         is_open.then_some(self.heads)
     }
 
+    /// Whether the client has reset streams lately.
+    pub const fn has_resets(&self) -> bool {
+        self.resets > 0
+    }
+
     /// A GOAWAY frame that reports `fault` to the client (RFC 9113, section 6.8).
     pub fn goaway(&self, fault: Fault) -> [u8; HEADER_BYTES + 8] {
         let mut frame = [0; HEADER_BYTES + 8];

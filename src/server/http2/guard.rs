@@ -63,6 +63,7 @@ impl<T: AsyncWrite + Unpin> Guard<T> {
             return Err(io::Error::other(fault));
         }
         self.streams.set_open_head(self.frames.open_head());
+        self.streams.set_resets(self.frames.has_resets());
         Ok(())
     }
 }

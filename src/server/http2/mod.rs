@@ -23,7 +23,7 @@ use hyper::server::conn::http2::Builder;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio::task::spawn_local;
+use tokio::task::{spawn_local, yield_now};
 use tokio::time::{sleep, timeout};
 use tollgate_core::drain::Drain;
 use tollgate_core::request::{Malformed, is_disguised};
@@ -35,7 +35,7 @@ use super::service::RequestService;
 use super::settings::{Http2Settings, ListenerSettings};
 use super::state::ClientBody;
 use super::state::activity::Activity;
-use super::state::streams::Streams;
+use super::state::streams::{ActiveStream, Streams};
 use super::state::tracked_body::TrackedBody;
 use super::syntax::{field_bytes, is_method, size_of_fields};
 use super::ticker::Ticks;
@@ -123,28 +123,20 @@ pub async fn serve<S: RequestService>(
         let request = request.map(|body| ClientBody::of_http2(body, settings.max_head_bytes));
         let responding = service.clone().call(request);
         let drain = Rc::clone(&tunnel_drain);
+        let may_be_reset = streams.has_resets();
         async move {
+            // The library ends the task of a stream that is reset, but it runs the task first. Such
+            // a request is not forwarded.
+            if may_be_reset {
+                yield_now().await;
+            }
             let response = responding.await?;
             let mut response = response.map(|body| TrackedBody::new(body, active));
             if is_head {
                 leave_out_content(&mut response);
             }
-            match (client, Tunnel::of(&mut response)) {
-                (Some(client), Some(tunnel)) => {
-                    grant_websocket(&mut response);
-                    spawn_local(async move {
-                        if let Ok(client) = client.await {
-                            let client = TokioIo::new(client);
-                            let mut drain = (*drain).clone();
-                            tunnel.carry(client, Bytes::new(), idle_limit, &mut drain).await;
-                        }
-                    });
-                }
-                // The client would take any success for an open WebSocket.
-                (Some(_), None) if response.status().is_success() => {
-                    *response.status_mut() = StatusCode::BAD_GATEWAY;
-                }
-                _ => {}
+            if let Some(client) = client {
+                answer_websocket(client, &mut response, idle_limit, drain);
             }
             Ok::<_, Infallible>(response)
         }
@@ -217,6 +209,31 @@ fn open_websocket(request: &mut Request<Incoming>) -> Option<OnUpgrade> {
     let key = websocket_key(fastrand::u128(..));
     request.headers_mut().insert(SEC_WEBSOCKET_KEY, key);
     Some(client)
+}
+
+/// Completes the response to a request for a WebSocket. If it opens one, its bytes pass between the
+/// endpoint and `client` from then on.
+fn answer_websocket<B: 'static>(
+    client: OnUpgrade,
+    response: &mut Response<TrackedBody<B, ActiveStream>>,
+    idle_limit: Duration,
+    drain: Rc<Drain>,
+) {
+    match Tunnel::of(response) {
+        Some(tunnel) => {
+            grant_websocket(response);
+            spawn_local(async move {
+                if let Ok(client) = client.await {
+                    let client = TokioIo::new(client);
+                    let mut drain = (*drain).clone();
+                    tunnel.carry(client, Bytes::new(), idle_limit, &mut drain).await;
+                }
+            });
+        }
+        // The client would take any success for an open WebSocket.
+        None if response.status().is_success() => *response.status_mut() = StatusCode::BAD_GATEWAY,
+        None => {}
+    }
 }
 
 /// Rewrites the response that opens a WebSocket to its HTTP/2 form.

@@ -36,6 +36,8 @@ pub struct Streams {
     /// The number of the head that is incomplete, and since when. Other requests may be in
     /// progress meanwhile.
     open_head: Cell<Option<(u64, Instant)>>,
+    /// Whether the client has reset streams lately.
+    has_resets: Cell<bool>,
     /// Whether the library has shut the connection down.
     is_shut: Cell<bool>,
     /// The bound that the client has exceeded.
@@ -53,6 +55,7 @@ impl Streams {
             activity,
             phase: Cell::new(Phase::Preface),
             open_head: Cell::new(None),
+            has_resets: Cell::new(false),
             is_shut: Cell::new(false),
             excess: Cell::new(None),
             resumptions: Cell::new(0),
@@ -108,6 +111,16 @@ impl Streams {
             self.phase.set(Phase::Idle);
             self.activity.restart();
         }
+    }
+
+    /// Sets whether the client has reset streams lately.
+    pub fn set_resets(&self, has_resets: bool) {
+        self.has_resets.set(has_resets);
+    }
+
+    /// Whether the client has reset streams lately. A new request may be one of those.
+    pub fn has_resets(&self) -> bool {
+        self.has_resets.get()
     }
 
     /// Whether no request is active, and since when.

@@ -204,6 +204,22 @@ fn as_many_streams_as_may_be_reset_in_a_second_may_be_reset_at_once() {
     assert_eq!(client.outcome(121), Outcome::Status(200));
 }
 
+/// Each of them would take a new connection to the endpoint, and fill its queue.
+#[test]
+fn requests_whose_streams_are_reset_at_once_are_not_forwarded() {
+    let origin = Origin::hello();
+    let gateway = before_origin(&origin, "http2: { max_resets: 100 }");
+    let mut client = Frames::connect(gateway.address());
+    let cancelled = (0..100).map(|number| 2 * number + 1);
+    let cancelled = cancelled.flat_map(|it| [get(it, "/cancelled"), reset(it, CANCEL)].concat());
+    client.send(&cancelled.chain(get(201, "/")).collect::<Vec<_>>());
+    assert_eq!(client.outcome(201), Outcome::Status(200));
+    assert_eq!(origin.connections(), 1);
+    let received = origin.received();
+    assert!(received.iter().all(|it| it.head.starts_with("GET / HTTP/1.1")), "{received:?}");
+    assert_eq!(gateway.access_lines(101).len(), 101);
+}
+
 #[test]
 fn the_metrics_say_that_a_client_has_exceeded_a_bound() {
     let gateway = Gateway::start(&format!(
