@@ -40,9 +40,14 @@ pub async fn attempt(
     // A tunnel keeps its connection, and needs one of HTTP/1.1.
     let is_for_tunnel = retry_state.is_for_tunnel();
     let mut usable = match &mut retry_state.reservation {
-        None => endpoint.reuse(started).filter(|_| !is_for_tunnel),
+        None if is_for_tunnel => None,
+        None => endpoint.reuse(started),
         Some(reservation) => reservation.take_connection(),
     };
+    // Its client would get the next failure.
+    if retry_state.was_retried_automatically() {
+        usable.take_if(|connection| !connection.is_socket_empty());
+    }
     let mut closed = 0;
     loop {
         let is_reused = usable.is_some();

@@ -114,6 +114,11 @@ impl<'a> RetryState<'a> {
         self.options.waited.set(self.options.waited.get() + waited);
     }
 
+    /// Whether its automatic retry is used up.
+    pub const fn was_retried_automatically(&self) -> bool {
+        self.was_retried_automatically
+    }
+
     /// Whether the request may have to be sent again because of what its route says.
     pub const fn keeps_body(&self) -> bool {
         self.may_retry || self.may_fall_back

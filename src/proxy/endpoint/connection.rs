@@ -57,6 +57,15 @@ impl Connection {
         matches!(self, Self::Http2(..))
     }
 
+    /// Whether nothing has come on an idle connection, not even its end, as the system says.
+    /// Connections of HTTP/2 are not asked: bytes of other requests come on them.
+    pub fn is_socket_empty(&self) -> bool {
+        match self {
+            Self::Http1(connection) => connection.is_socket_empty(),
+            Self::Http2(..) => true,
+        }
+    }
+
     /// Sends a request to `endpoint`. Dropping the future, and then the connection, cancels the
     /// request.
     ///

@@ -216,7 +216,7 @@ impl Connection {
     }
 
     /// See [`Incoming::is_socket_empty`].
-    fn is_socket_empty(&self) -> bool {
+    pub fn is_socket_empty(&self) -> bool {
         self.incoming.is_socket_empty()
     }
 
