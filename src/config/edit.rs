@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use super::byte_order_mark;
 use super::definitions::{field, replaced};
 use super::node::{Node, TextSpan, Value};
 use super::problem::Problems;
@@ -95,7 +96,10 @@ fn edit(text: &str, place: &Node, value: &str) -> Result<(Range<usize>, String),
 fn bytes(text: &str, span: TextSpan) -> Option<Range<usize>> {
     let line = usize::try_from(span.line.checked_sub(1)?).ok()?;
     let column = usize::try_from(span.column.checked_sub(1)?).ok()?;
-    let before: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
+    // The parser does not count the byte order mark as a column.
+    let counted = byte_order_mark::behind(text);
+    let lines = counted.split_inclusive('\n').take(line);
+    let before = text.len() - counted.len() + lines.map(str::len).sum::<usize>();
     let chars = |from: usize, count: usize| {
         let rest = text.get(from..)?;
         Some(from + rest.chars().take(count).map(char::len_utf8).sum::<usize>())
@@ -209,6 +213,14 @@ mod tests {
             .replacen("pro: 5/m", "pro: 2/m", 1)
             .replacen("1/m } }", "3/m } }", 1);
         assert_eq!(edited(FILE, "p", &several), Ok(expected));
+    }
+
+    #[test]
+    fn a_byte_order_mark_stays_before_the_text() {
+        let file =
+            |limit: &str| format!("\u{feff}policies: {{ p: {{ key: ip, limit: {limit} }} }}\n");
+        let edited = edited(&file("5/m"), "p", &values(r#"{"limit":"8/m"}"#));
+        assert_eq!(edited, Ok(file("8/m")));
     }
 
     #[test]

@@ -68,14 +68,14 @@ impl Excerpts {
         }
     }
 
-    /// The part of a line that is shown for a mistake at `span`.
-    pub fn of(&self, line: &str, span: TextSpan) -> Excerpt {
-        let chars: Vec<char> = line.chars().collect();
+    /// The line with this number, counted from 1.
+    pub fn line(&self, text: &str, number: u64) -> Line {
+        let chars: Vec<char> = text.chars().collect();
         let mut shown = vec![false; chars.len()];
         self.names(&chars, |range| shown[range].fill(true));
         let mut secret = vec![false; chars.len()];
-        let first = self.spans.partition_point(|(it, _)| it.line < span.line);
-        let on_line = self.spans[first..].iter().take_while(|(it, _)| it.line == span.line);
+        let first = self.spans.partition_point(|(it, _)| it.line < number);
+        let on_line = self.spans[first..].iter().take_while(|(it, _)| it.line == number);
         for (span, show) in on_line {
             let Range { start, end } = columns(*span);
             let range = start.min(chars.len())..end.min(chars.len());
@@ -87,8 +87,7 @@ impl Excerpts {
         for (shown, secret) in shown.iter_mut().zip(&secret) {
             *shown &= !secret;
         }
-        let masked = Masked::new(&chars, &shown, &secret);
-        Excerpt::new(&masked.text, masked.columns_of(span))
+        Line { number, masked: Masked::new(&chars, &shown, &secret), chars }
     }
 
     /// Whether the file is not YAML.
@@ -119,6 +118,30 @@ fn columns(span: TextSpan) -> Range<usize> {
     let index = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     let start = index(span.column.saturating_sub(1));
     start..start.saturating_add(index(span.length))
+}
+
+/// A line of a file, of which parts are shown.
+pub struct Line {
+    number: u64,
+    chars: Vec<char>,
+    masked: Masked,
+}
+
+impl Line {
+    /// Its number in the file, counted from 1.
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The part that is shown for a mistake at `span`, without secrets.
+    pub fn masked(&self, span: TextSpan) -> Excerpt {
+        Excerpt::new(&self.masked.text, self.masked.columns_of(span))
+    }
+
+    /// The same with its secrets.
+    pub fn whole(&self, span: TextSpan) -> Excerpt {
+        Excerpt::new(&self.chars, columns(span))
+    }
 }
 
 /// A line in which parts are replaced by [`MASK`].
@@ -182,11 +205,6 @@ pub struct Excerpt {
 }
 
 impl Excerpt {
-    /// Of a line as it is, with its secrets.
-    pub fn whole(line: &str, span: TextSpan) -> Self {
-        Self::new(&line.chars().collect::<Vec<_>>(), columns(span))
-    }
-
     /// Of a line with a mistake in these columns.
     fn new(line: &[char], Range { start, end }: Range<usize>) -> Self {
         let is_long = line.len() > MAX_SHOWN_CHARS;
@@ -224,7 +242,7 @@ mod tests {
         let number = |count: usize| u64::try_from(count).unwrap();
         let length = number(at.chars().count());
         let span = TextSpan { line: number(line), column: number(column), length };
-        let Excerpt { text, indent, carets } = excerpts.of(text, span);
+        let Excerpt { text, indent, carets } = excerpts.line(text, span.line).masked(span);
         let marked = text.chars().skip(indent).take(carets).collect();
         (text, marked)
     }

@@ -149,6 +149,13 @@ impl Expander<'_> {
                 advice: "write ${NAME}, ${NAME:-default} or ${file:/path}",
             });
         }
+        // Its first brace ends the reference, and the rest of it would be a text that can be guessed.
+        if default.is_some_and(|default| default.contains("${")) {
+            return Err(Mistake {
+                message: format!("the default of \"${{{name}:-...}}\" contains another reference"),
+                advice: "write the default itself, or set the variable where the gateway starts",
+            });
+        }
         match (self.variable(name), default) {
             (Some(value), Some(default)) if value.is_empty() => Ok(default.into()),
             (Some(value), _) => Ok(value.into()),

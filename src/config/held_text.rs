@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::geo_file::FileStamp;
-use super::regular_file;
+use super::{byte_order_mark, regular_file};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -100,6 +100,7 @@ pub fn read(path: &Path, max_mib: u64) -> Result<(String, FileStamp), String> {
     if u64::try_from(bytes.len()).is_ok_and(|length| length > max_bytes) {
         return Err(format!("it is larger than {max_mib} MiB"));
     }
-    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
+    let mut text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
+    byte_order_mark::remove(&mut text);
     Ok((text, stamp))
 }

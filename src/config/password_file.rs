@@ -56,4 +56,15 @@ mod tests {
         fs::write(&path, b"\xff").unwrap();
         assert_eq!(why(None).unwrap_err(), "it is not UTF-8 text");
     }
+
+    /// Regression: the mark was a part of the first name, so the password of that user was wrong.
+    #[test]
+    fn a_byte_order_mark_belongs_to_no_user() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("htpasswd");
+        let hash = "$2y$05$abcdefghijklmnopqrstuuCJ3x6Yw8Yk1qOe0dYQfE1Tn2pQm5yqK";
+        fs::write(&path, format!("\u{feff}alice:{hash}\n")).unwrap();
+        let file = read(path, "htpasswd", None);
+        assert!(file.is_ok_and(|file| file.table.contains("alice")));
+    }
 }

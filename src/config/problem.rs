@@ -7,6 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
+use super::byte_order_mark;
 use super::excerpt::{Excerpt, Excerpts, printable};
 use super::node::TextSpan;
 
@@ -43,6 +44,8 @@ struct Problem {
 #[derive(Debug, Default)]
 pub struct Problems {
     kept: RefCell<Vec<Problem>>,
+    /// How many of `kept` are warnings.
+    warnings: Cell<usize>,
     left_out: Cell<usize>,
     errors: Cell<usize>,
 }
@@ -64,19 +67,29 @@ impl Problems {
         self.errors.get() > 0
     }
 
-    /// Whether more problems are only counted, so that they need no advice.
+    /// Whether more errors are only counted, so that they need no advice.
     pub fn is_full(&self) -> bool {
-        self.kept.borrow().len() >= MAX_PROBLEMS
+        self.kept.borrow().len() - self.warnings.get() >= MAX_PROBLEMS
     }
 
+    /// Keeps a problem, if there is room. An error takes the place of a warning.
     fn record(&self, severity: Severity, span: TextSpan, message: &str, advice: &str) {
-        if self.is_full() {
+        let kept = &mut *self.kept.borrow_mut();
+        if kept.len() >= MAX_PROBLEMS {
             self.left_out.set(self.left_out.get() + 1);
-            return;
+            let is_warning = |it: &Problem| it.severity == Severity::Warning;
+            let last = match severity {
+                Severity::Error if self.warnings.get() > 0 => kept.iter().rposition(is_warning),
+                _ => None,
+            };
+            let Some(last) = last else { return };
+            kept.swap_remove(last);
+            self.warnings.set(self.warnings.get() - 1);
         }
         let message = shortened(message);
         let advice = shortened(advice);
-        self.kept.borrow_mut().push(Problem { span, severity, message, advice });
+        kept.push(Problem { span, severity, message, advice });
+        self.warnings.set(self.warnings.get() + usize::from(severity == Severity::Warning));
     }
 
     /// The report on the file `name` with this `text`.
@@ -85,16 +98,18 @@ impl Problems {
         // A mistake in an alias is recorded once for each use.
         problems.sort();
         problems.dedup();
-        let mut lines = text.lines();
-        let mut passed = 0;
-        let mut line = "";
+        // The parser does not count the byte order mark as a column.
+        let mut lines = (1..).zip(byte_order_mark::behind(text).lines());
+        let mut line = excerpts.line("", 0);
         let shown = problems.into_iter().map(|problem| {
-            while passed < problem.span.line {
-                line = lines.next().unwrap_or_default();
-                passed += 1;
+            let number = problem.span.line;
+            // A line may be long, and have many problems.
+            if line.number() != number {
+                let found = lines.find(|(it, _)| *it == number);
+                line = excerpts.line(found.map_or("", |(_, text)| text), number);
             }
-            let excerpt = excerpts.of(line, problem.span);
-            let whole = Excerpt::whole(line, problem.span);
+            let excerpt = line.masked(problem.span);
+            let whole = line.whole(problem.span);
             Shown { problem, excerpt, whole }
         });
         let shown: Vec<Shown> = shown.collect();

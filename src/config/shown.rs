@@ -91,7 +91,7 @@ fn tree(node: &Node, texts: Texts, scalar: &dyn Fn(&Node, &str) -> Json) -> Json
             scalar(node, node.scalar().unwrap_or_default())
         }
         Value::Bool(value) => Json::from(*value),
-        Value::Number(text) => text.parse::<u64>().map_or_else(|_| Json::from(&**text), Json::from),
+        Value::Number(text) => number(text),
         Value::Text(text) => match (texts, &text.written) {
             (Texts::Written, Some(written)) => scalar(node, written),
             _ => scalar(node, &text.value),
@@ -103,6 +103,13 @@ fn tree(node: &Node, texts: Texts, scalar: &dyn Fn(&Node, &str) -> Json) -> Json
             Json::Object(entries.iter().map(entry).collect::<Map<_, _>>())
         }
     }
+}
+
+/// A number as JSON. In another form, such as `007`, it is a text: the value may be one, and then
+/// each of its characters counts.
+fn number(written: &str) -> Json {
+    let is_in_form = |value: &u64| value.to_string() == written;
+    written.parse().ok().filter(is_in_form).map_or_else(|| Json::from(written), Json::from)
 }
 
 /// Where a file has texts that were masked when it was shown: it lacks the secrets themselves.

@@ -16,13 +16,11 @@ use super::geo_file::{FileStamp, GeoFile};
 use super::model::KeyFile;
 use super::password_file::{self, PasswordFile, UnusablePasswords};
 use super::prices::{self, PriceFile};
-use super::{HeldFiles, Progress, ratelimit, regular_file};
+use super::{HeldFiles, Progress, byte_order_mark, ratelimit, regular_file};
 use crate::server::CertificateDates;
 
 /// The largest file in a `${file:...}` or in a field of the configuration, in bytes.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
-/// What editors and shells of Windows write before a text in UTF-8.
-const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The environment and the files around a configuration file.
 pub struct Surroundings<'a> {
@@ -83,9 +81,7 @@ impl Surroundings<'_> {
     pub fn read(&self, path: &str) -> Result<String, String> {
         let mut text = String::from_utf8(self.bytes(path)?)
             .map_err(|_| format!("the file {path:?} is not UTF-8 text"))?;
-        if text.starts_with(BYTE_ORDER_MARK) {
-            text.remove(0);
-        }
+        byte_order_mark::remove(&mut text);
         Ok(text)
     }
 

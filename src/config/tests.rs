@@ -172,6 +172,17 @@ fn anchors_aliases_and_merge_keys_work() {
     assert_eq!(config.policies[2].algorithm, config.policies[0].algorithm);
 }
 
+/// Regression: the parser allowed ten aliases for each anchor of a file with more than 99.
+#[test]
+fn an_anchor_may_be_used_by_every_route() {
+    let mut text =
+        format!("{SMALLEST}  - {{ path: /, upstream: app, timeouts: &t {{ response: 9s }} }}\n");
+    for index in 0..1000 {
+        writeln!(text, "  - {{ path: /{index}, upstream: app, timeouts: *t }}").unwrap();
+    }
+    assert_eq!(compile(&text).routes.len(), 1002);
+}
+
 #[test]
 fn references_are_replaced_in_any_text() {
     let directory = tempfile::tempdir().unwrap();
@@ -194,6 +205,20 @@ fn references_are_replaced_in_any_text() {
         Target::Http("10.0.0.1:81".parse().unwrap())
     );
     assert_eq!(&*config.routes[0].rule.name, "${HOST}");
+}
+
+/// Regression: the token of the admin API was the text `${OTHER}`, which anyone can read in the file.
+#[test]
+fn a_default_contains_no_reference() {
+    let token = "0123456789abcdef0123456789abcdef";
+    let env = |variable: &str| (variable != "UNSET").then(|| token.to_owned());
+    for name in ["UNSET", "SET"] {
+        let text = format!("{SMALLEST}admin: {{ token: \"${{{name}:-${{OTHER}}}}\" }}\n");
+        let report = Config::parse(&text, "gateway.yaml", &env).unwrap_err().to_string();
+        let said = format!("the default of \"${{{name}:-...}}\" contains another reference");
+        assert!(report.contains(&said), "{report}");
+        assert!(!report.contains(token), "{report}");
+    }
 }
 
 #[test]
@@ -252,6 +277,51 @@ fn a_report_has_a_bound() {
     let report = parse(&text).unwrap_err();
     assert_eq!(report.len(), 1500);
     assert!(report.to_string().ends_with("gateway.yaml: and 500 more problems"), "{report}");
+}
+
+/// Regression: a thousand warnings hid all errors behind them, also from the file that names this one.
+#[test]
+fn errors_are_reported_however_many_warnings_there_are() {
+    let mut text = SMALLEST.replace("upstream: app", "upstream: other");
+    for index in 0..1100 {
+        writeln!(text, "  - {{ path: /{index}, redirect: {{ to: /a }}, max_response: 9KiB }}")
+            .unwrap();
+    }
+    writeln!(text, "  - {{ path: /last, upstream: none }}").unwrap();
+    let report = parse(&text).unwrap_err();
+    let errors: Vec<&str> =
+        report.problems().filter(|it| !it.is_warning).map(|it| it.message).collect();
+    let named = |route: usize, name: &str| {
+        format!("route {route} names the upstream \"{name}\", which does not exist")
+    };
+    assert_eq!(errors, [named(1, "other"), named(1102, "none")]);
+    assert_eq!(report.problems().count(), 1000);
+}
+
+/// Regression: each problem of a line took as long as the line is. This report took hours.
+#[test]
+fn a_long_line_may_have_many_problems() {
+    let fields = (0..1000).map(|index| format!("\"field{index}\":\"{}\"", "x".repeat(2000)));
+    let text = format!("{{{}}}", fields.collect::<Vec<_>>().join(","));
+    assert!(text.len() > 2_000_000);
+    let report = parse(&text).unwrap_err();
+    assert_eq!(report.problems().count(), 1000);
+    let last = report.to_string();
+    assert!(last.contains("\"field999\" is not a field"), "{}", &last[last.len() - 500..]);
+}
+
+/// Regression: it was read by its value. The text counts where a field is a text.
+#[test]
+fn a_number_in_another_form_is_another_configuration() {
+    let digest = |body: &str| {
+        let route = format!("{SMALLEST}  - {{ path: /a, respond: {{ body: {body} }} }}\n");
+        shown::digest(&parse(&route).unwrap().document.written)
+    };
+    for body in ["042", "0042", "+42", "0x2a", "42.0"] {
+        assert_ne!(digest(body), digest("42"), "{body}");
+    }
+    let tagged = format!("{SMALLEST}runtime: {{ workers: !!int \"2\" }}\n");
+    assert_eq!(compile(&tagged).runtime.workers, Some(2));
 }
 
 #[test]
@@ -359,6 +429,10 @@ fn a_byte_order_mark_and_the_line_ends_of_windows_change_nothing() {
     let report = parse(&text.replace("path", "paht")).unwrap_err().to_string();
     assert!(report.contains(":8:7: error: \"paht\" is not a field"), "{report}");
     assert!(report.contains("\n      |       ^^^^ did you mean \"path\"?"), "{report}");
+    // Regression: the mark was shown as a character of the first line.
+    let report = parse("\u{feff}x: 1").unwrap_err().to_string();
+    assert!(report.contains(":1:1: error: \"x\" is not a field"), "{report}");
+    assert!(report.contains("\n    1 | x: ***\n      | ^ "), "{report}");
 }
 
 #[test]

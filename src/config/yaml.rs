@@ -59,8 +59,13 @@ pub fn parse_advised(text: &str, if_empty: &str, problems: &Problems) -> Option<
         // The visitor below gets both entries.
         duplicate_keys: DuplicateKeyPolicy::LastWins,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
-        // Enough for 10,000 routes with their policies, as `tollgate import` may write them.
-        budget: serde_yaml::budget! { max_events: 4_000_000, max_nodes: 800_000 },
+        // Enough for 10,000 routes with their policies, as `tollgate import` may write them. What an
+        // alias repeats counts, so aliases need no bound of their own.
+        budget: serde_yaml::budget! {
+            max_events: 4_000_000,
+            max_nodes: 800_000,
+            enforce_alias_anchor_ratio: false,
+        },
     };
     parsed(text, options, if_empty, problems)
 }
@@ -195,7 +200,10 @@ impl Source<'_> {
             Untyped::Null => Value::Null,
             Untyped::Bool(value) => Value::Bool(value),
             Untyped::Number(parsed) => {
-                Value::Number(self.written(tree.defined).map_or(parsed, str::to_owned))
+                // With a tag it may be in quotes: !!int "2".
+                let plain = |it: &&str| !it.starts_with(['"', '\'']);
+                let written = self.written(tree.defined).filter(plain);
+                Value::Number(written.map_or(parsed, str::to_owned))
             }
             Untyped::Text(value) => Value::Text(Text { value, written: None }),
             Untyped::List(items) => {

@@ -14,9 +14,9 @@ the two. Each mistake in a file is reported with its place and with advice: `tol
 
 - In the title of a section, `[]` means an item of a list, and `NAME` a name of your choice.
 - Every text may contain `${VARIABLE}`, `${VARIABLE:-default}` or `${file:/path}`; a name before a colon may not. A
-  missing variable without a default is a mistake. Newlines at the end of a variable or a file are not part of the
-  value. Messages and logs never show the values. `$${` is a plain `${`. Forms of other programs, such as `$VARIABLE`
-  and `{env.VARIABLE}`, are mistakes, except in the `body` of a response.
+  missing variable without a default is a mistake, and so is a default with another `${`. Newlines at the end of a
+  variable or a file are not part of the value. Messages and logs never show the values. `$${` is a plain `${`. Forms of
+  other programs, such as `$VARIABLE` and `{env.VARIABLE}`, are mistakes, except in the `body` of a response.
 - A text instead of an upstream is the address of its only endpoint (`app: http://10.0.0.1:9000`), and a text instead of
   `store.redis` its URL.
 - A policy may be written in the list of a route (`policies: [{ key: ip, limit: 100/minute }]`). Its name is `route-` and

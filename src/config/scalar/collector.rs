@@ -31,6 +31,9 @@ impl FromStr for CollectorUrl {
         let url: DocumentUrl =
             text.parse().map_err(|error: ScalarError| ScalarError::new(error.message, ADVICE))?;
         let given = text.strip_suffix(url.path.as_str());
+        if given.is_none() && text.contains('?') {
+            return Err(ScalarError::new("this address has a query without a path", ADVICE));
+        }
         Ok(match given {
             Some(server) if url.path != "/" => {
                 Self { server: server.to_owned(), path: Some(url.path.to_string()) }
@@ -58,7 +61,14 @@ mod tests {
 
     #[test]
     fn other_texts_are_mistakes() {
-        for text in ["127.0.0.1:4317", "grpc://otel:4317", "", "http://", "http://otel:4317/#x"] {
+        for text in [
+            "127.0.0.1:4317",
+            "grpc://otel:4317",
+            "",
+            "http://",
+            "http://otel:4317/#x",
+            "http://otel:4318?x=y",
+        ] {
             let error = text.parse::<CollectorUrl>().expect_err(text);
             assert_eq!(error.advice, ADVICE, "{text}");
         }

@@ -14,6 +14,9 @@ use crate::proxy::Target;
 
 const ADVICE: &str = "write http://host:port, https://host, h2c://host:port or unix:/path";
 
+/// The bound of the kernel (`sun_path` in unix(7), with a zero at its end).
+const MAX_SOCKET_PATH_BYTES: usize = 107;
+
 /// The address of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint(pub Target);
@@ -63,6 +66,10 @@ impl FromStr for Endpoint {
 fn unix(path: &str) -> Result<Endpoint, ScalarError> {
     // `unix:///run/app.sock` is the same as a URL.
     let path = path.strip_prefix("//").unwrap_or(path);
+    if path.len() > MAX_SOCKET_PATH_BYTES {
+        let message = format!("a socket's path has at most {MAX_SOCKET_PATH_BYTES} bytes");
+        return Err(ScalarError::new(message, "choose a shorter one"));
+    }
     if path.starts_with('/') {
         return Ok(Endpoint(Target::Unix(PathBuf::from(path))));
     }
@@ -103,4 +110,20 @@ fn authority(rest: &str, usual: u16) -> Result<Authority, ScalarError> {
         return Err(invalid());
     }
     format!("{}:{port}", parsed.host()).parse().map_err(|_| invalid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: such an endpoint was accepted, and every request to it failed.
+    #[test]
+    fn the_path_of_a_socket_has_the_bound_of_the_kernel() {
+        for (bytes, is_good) in [(107, true), (108, false)] {
+            let path = format!("/{}", "x".repeat(bytes - 1));
+            assert_eq!(format!("unix:{path}").parse::<Endpoint>().is_ok(), is_good, "{bytes}");
+            let address = std::os::unix::net::SocketAddr::from_pathname(&path);
+            assert_eq!(address.is_ok(), is_good, "{bytes}");
+        }
+    }
 }

@@ -401,6 +401,7 @@ impl RawRoute {
             warn_no_upstream(&self.request_headers, "request_headers", shown, cx);
             warn_no_upstream(&self.fallback, "fallback", shown, cx);
             warn_no_upstream(&self.mirror, "mirror", shown, cx);
+            warn_no_upstream(&self.retries, "retries", shown, cx);
             warn_no_upstream(&self.max_response, "max_response", shown, cx);
         }
         let rewrite = self.rewrite.value().map(|it| it.compile(shown, self.path.value(), cx));
