@@ -1,10 +1,13 @@
 //! A call as it was made: the values of its path and of its query.
 
+use std::cell::RefCell;
+
 use http::HeaderMap;
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use tollgate_core::api_keys::KeyId;
 
 use super::Role;
+use super::audit::Change;
 use super::credentials::Actor;
 use super::parameter::Parameter;
 use super::problem::Problem;
@@ -31,6 +34,8 @@ pub struct Call {
     pub role: Option<Role>,
     /// The teams whose API keys the caller may see and change.
     pub teams: Teams,
+    /// What the call has changed so far, if it does more.
+    made: RefCell<Option<Change>>,
 }
 
 impl Call {
@@ -59,6 +64,7 @@ impl Call {
             actor: String::new(),
             role: None,
             teams: Teams::Only(Vec::new()),
+            made: RefCell::default(),
         };
         for (index, (name, value)) in call.query.iter().enumerate() {
             let Some(parameter) = parameters.iter().find(|it| it.name == name) else {
@@ -115,13 +121,30 @@ impl Call {
         parameter.map_or_else(Vec::new, |it| it.words(self.parameter(name)))
     }
 
+    /// The value of a name in braces. None: the path does not have the name.
+    fn named(&self, name: &str) -> Option<&str> {
+        let mut names = self.path.split('/').filter(|name| name.starts_with('{'));
+        names.position(|it| it == name).map(|index| self.value(index))
+    }
+
     /// The policy that the call is about. None: all policies, or none of them.
     pub fn policy(&self) -> Option<&str> {
-        let mut names = self.path.split('/').filter(|name| name.starts_with('{'));
-        match names.position(|name| name == "{policy}") {
-            Some(index) => Some(self.value(index)),
-            None => self.parameter("policy"),
-        }
+        self.named("{policy}").or_else(|| self.parameter("policy"))
+    }
+
+    /// The access list that the call is about.
+    pub fn list(&self) -> Option<&str> {
+        self.named("{list}")
+    }
+
+    /// Records what the call has changed, in case that it does not end.
+    pub fn has_made(&self, change: &Change) {
+        *self.made.borrow_mut() = Some(change.clone());
+    }
+
+    /// What the call has changed so far.
+    pub fn made(&self) -> Option<Change> {
+        self.made.borrow().clone()
     }
 
     /// The id of the API key that the call is about. None: there is none, or the text is not an id

@@ -39,13 +39,22 @@ pub enum ConfigRequest {
     Persist(String),
 }
 
+/// A configuration that runs.
+#[derive(Clone, Debug, Default)]
+pub struct RunningConfig {
+    /// The configuration without its secrets.
+    pub masked: MaskedConfig,
+    /// The digest by which nodes compare their configurations.
+    pub digest: String,
+}
+
 /// The new configuration runs, or could run.
 #[derive(Clone, Debug, Default)]
 pub struct Replaced {
     /// The configuration that ran before.
-    pub before: MaskedConfig,
+    pub before: RunningConfig,
     /// The configuration that runs.
-    pub after: MaskedConfig,
+    pub after: RunningConfig,
     /// The names of changes that need a restart.
     pub needs_restart: Vec<&'static str>,
     /// The warnings about it.

@@ -39,7 +39,7 @@ mod words;
 
 pub use client::Access;
 pub use cluster::{ClusterFigures, Publisher};
-pub use config_call::{ConfigCall, ConfigRequest, Refused, Replaced};
+pub use config_call::{ConfigCall, ConfigRequest, Refused, Replaced, RunningConfig};
 pub use credentials::Token;
 pub use masked_config::MaskedConfig;
 pub use node::{Checked, EffectiveConfig, Node, Origins, Phase, PutBy, Readers, ShownConfig, View};

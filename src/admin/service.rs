@@ -169,7 +169,13 @@ impl Admin {
         admitted: &Admitted,
         body: ClientBody,
     ) -> Result<Answer, Problem> {
-        let late = |_| Err(Problem::unavailable("the call took too long; it may still be done"));
+        let late = |_| {
+            let problem = Problem::unavailable("the call took too long; it may still be done");
+            Err(match admitted.call.made() {
+                Some(change) => problem.after(change),
+                None => problem,
+            })
+        };
         let answer = self.perform(view, admitted, body);
         timeout(admitted.spec.longest, answer).await.unwrap_or_else(late)
     }
@@ -285,8 +291,9 @@ impl Admin {
             Err(problem) => {
                 let attempt = || {
                     let policy = call.policy().map(str::to_owned);
+                    let list = call.list().map(str::to_owned);
                     let key_id = call.api_key_id().map(|id| id.to_string());
-                    Change { policy, key_id, ..Change::default() }
+                    Change { policy, list, key_id, ..Change::default() }
                 };
                 (problem.status, problem.change.as_deref().cloned().unwrap_or_else(attempt))
             }

@@ -177,7 +177,13 @@ impl Keys {
         }
         let is_native = id.is_some();
         if let Some(text) = &key.id {
-            id = Some(text.parse::<KeyId>().map_err(|error| mistake("id", &error))?);
+            let given = text.parse::<KeyId>().map_err(|error| mistake("id", &error))?;
+            // Requests with the key are looked up by the id in its text.
+            if let Some(of_text) = id.filter(|it| *it != given) {
+                let message = format!("the text of the key has the id {of_text}: leave the id out");
+                return Err(mistake("id", &message));
+            }
+            id = Some(given);
         }
         Ok(Candidate { id, digests, is_native })
     }

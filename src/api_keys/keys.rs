@@ -34,10 +34,20 @@ pub struct Readers {
 /// What the caller of a change has seen of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// This version.
-    Version(String),
+    /// One of these versions.
+    Versions(Vec<String>),
     /// It changes whatever is there.
     Anything,
+}
+
+impl Seen {
+    /// Whether a record with this version is changed.
+    pub fn includes(&self, version: &str) -> bool {
+        match self {
+            Self::Versions(versions) => versions.iter().any(|it| it == version),
+            Self::Anything => true,
+        }
+    }
 }
 
 /// The keys of one store.
@@ -239,11 +249,9 @@ impl Keys {
     ) -> Result<(KeyRecord, StoredRecord), KeyError> {
         self.check_file(id(text)?)?;
         let (record, stored) = self.known(text, teams).await?;
-        match seen {
-            Seen::Version(version) if version != stored.version.as_str() => {
-                Err(StorageError::Stale.into())
-            }
-            _ => Ok((record, stored)),
+        match seen.includes(stored.version.as_str()) {
+            true => Ok((record, stored)),
+            false => Err(StorageError::Stale.into()),
         }
     }
 

@@ -57,8 +57,7 @@ impl Keys {
         let before = self.storage.read_team(name).await?;
         let expected = match (&before, seen) {
             (None, None | Some(Seen::Anything)) => Expected::Absent,
-            (Some(before), Some(Seen::Anything)) => Expected::Version(before.version.clone()),
-            (Some(before), Some(Seen::Version(version))) if before.version.as_str() == version => {
+            (Some(before), Some(seen)) if seen.includes(before.version.as_str()) => {
                 Expected::Version(before.version.clone())
             }
             _ => return Err(StorageError::Stale.into()),

@@ -61,7 +61,7 @@ fn a_key_is_made_shown_changed_and_revoked() {
         assert_eq!(keys.find(&created.key, &all, at(0)).await.unwrap().id, id);
         let patch =
             KeyPatch { plan: Some(Some("pro".into())), team: Some(None), ..KeyPatch::default() };
-        let old = Seen::Version(version.as_str().to_owned());
+        let old = Seen::Versions(vec!["x".to_owned(), version.as_str().to_owned()]);
         let (before, after, _) = keys.change(&id, &patch, &old, &all, at(1)).await.unwrap();
         assert_eq!((before.team.as_deref(), after.team.as_deref()), (Some("acme"), None));
         assert_eq!(after.expires, before.expires);
@@ -267,6 +267,10 @@ fn a_key_under_the_id_of_another_one_is_refused_and_the_same_one_is_present() {
         let id = own.shown.id;
         let same = keys.import(&import(&own.key, None), &all, 0).await.unwrap();
         assert_eq!(same.present, std::slice::from_ref(&id));
+        // Regression: it was stored, and no request with it was accepted.
+        let unlike = keys.import(&import(&own.key, Some("aaaaaaaaaaac")), &all, 0).await.unwrap();
+        assert_eq!((unlike.stored.len(), unlike.present.len()), (0, 0));
+        assert!(unlike.refused[0].contains(&format!("has the id {id}")), "{unlike:?}");
         let other = import("an-old-key-of-another-program", Some(&id));
         let other = keys.import(&other, &all, 0).await.unwrap();
         assert_eq!((other.stored.len(), other.present.len()), (0, 0));
@@ -285,7 +289,7 @@ fn a_team_is_replaced_only_as_it_was_seen() {
         assert_eq!(before, None);
         let taken = keys.set_team("acme", &team("pro"), None, &all).await;
         assert_eq!(taken.map(drop), Err(StorageError::Stale.into()));
-        let seen = Seen::Version(version.version.as_str().to_owned());
+        let seen = Seen::Versions(vec![version.version.as_str().to_owned()]);
         let (before, after, _) =
             keys.set_team("acme", &team("pro"), Some(&seen), &all).await.unwrap();
         assert_eq!((before.unwrap().plan, after.plan), (Some("free".into()), Some("pro".into())));

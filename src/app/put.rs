@@ -14,7 +14,7 @@ use super::file_work::{CALL_LIMIT, Unfinished};
 use super::reload::{Loaded, NotReloaded, Source, apply, prepare, reload};
 use super::shown_config::problems;
 use super::supervisor::Supervisor;
-use crate::admin::{ConfigCall, ConfigRequest, PutBy, Refused, Replaced};
+use crate::admin::{ConfigCall, ConfigRequest, PutBy, Refused, Replaced, RunningConfig};
 use crate::config::{self, Compiled, FileStamp, HeldFiles, NotInPlace, Progress};
 use crate::patches::{IfMatch, Values};
 
@@ -84,10 +84,10 @@ impl Changing<'_> {
 
     /// Runs the file as it is now.
     async fn reload(&mut self) -> Result<Replaced, Refused> {
-        let before = self.admin.masked();
+        let before = self.running();
         let done = reload(self.supervisor, self.loaded, Some(self.admin), Source::File).await;
         match done {
-            Ok(reloaded) => Ok(Replaced { before, after: self.admin.masked(), ..reloaded }),
+            Ok(reloaded) => Ok(Replaced { before, after: self.running(), ..reloaded }),
             Err(NotReloaded { why, problems }) if problems.is_empty() => {
                 let why = format!("not reloaded, the running configuration stays: {why}");
                 Err(Refused::conflict(why))
@@ -124,7 +124,7 @@ impl Changing<'_> {
             true => Source::File,
             false => Source::Call(Arc::clone(&compiled.document.text), by),
         };
-        let before = self.admin.masked();
+        let before = self.running();
         let ready = prepare(self.supervisor, compiled).await.map_err(|why| {
             Refused::conflict(format!("it cannot run here, so nothing has changed: {why}"))
         })?;
@@ -136,7 +136,13 @@ impl Changing<'_> {
             apply(self.supervisor, self.loaded, Some(self.admin), ready, source).await;
         self.supervisor.reloaded(true);
         info!(%actor, written = write, "the configuration was replaced by a call");
-        Ok(Replaced { before, after: self.admin.masked(), needs_restart, warnings })
+        Ok(Replaced { before, after: self.running(), needs_restart, warnings })
+    }
+
+    /// The configuration that runs now.
+    fn running(&self) -> RunningConfig {
+        let digest = self.supervisor.snapshot().definitions.identity.config.clone();
+        RunningConfig { masked: self.admin.masked(), digest }
     }
 
     /// Puts `new` in the place of the file.

@@ -15,7 +15,14 @@ export function setToken(value, keep) {
  else sessionStorage.removeItem(KEPT);
 }
 
+/** No call of the API but a reload takes longer. */
+const LONGEST_MS = 10000;
+/** The stream of events has one each second. */
+const SILENCE_MS = 5000;
+
 async function ask(path, options = {}) {
+ // A wrong token would count against this address.
+ if (token === null) throw new Error("the page has no token");
  const headers = { ...options.headers, Authorization: `Bearer ${token}` };
  const request = fetch(path, { ...options, headers, credentials: "omit", redirect: "error" });
  const response = await request.catch((fault) => {
@@ -38,10 +45,13 @@ function said(problem, status) {
  return { text: "", mistakes };
 }
 
-export const get = async (path) => (await ask(path)).json();
+/** The response to a call that changes nothing, in its time. A node that hangs does not answer at all. */
+const look = (path) => ask(path, { signal: AbortSignal.timeout(LONGEST_MS) });
+
+export const get = async (path) => (await look(path)).json();
 
 export async function getTagged(path) {
- const response = await ask(path);
+ const response = await look(path);
  return { body: await response.json(), tag: response.headers.get("ETag") };
 }
 
@@ -52,14 +62,32 @@ export async function send(method, path, body, tag) {
  return response.json();
 }
 
-/** Reads events until the stream ends. `on(name, data)` is called for each. */
+/** Reads events until the stream ends, or nothing comes. `on(name, data)` is called for each. */
 export async function events(topics, signal, on) {
+ const silent = new AbortController();
+ let timer;
+ const heard = () => {
+  clearTimeout(timer);
+  timer = setTimeout(() => silent.abort(), SILENCE_MS);
+ };
+ heard();
+ try {
+  await read(topics, AbortSignal.any([signal, silent.signal]), on, heard);
+ } catch (fault) {
+  throw silent.signal.aborted ? new Error("the node does not answer") : fault;
+ } finally {
+  clearTimeout(timer);
+ }
+}
+
+async function read(topics, signal, on, heard) {
  const response = await ask(`/v1/events?topics=${topics}`, { signal });
  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
  let text = "";
  for (;;) {
   const { value, done } = await reader.read();
   if (done) return;
+  heard();
   text += value;
   const parts = text.split("\n\n");
   text = parts.pop();

@@ -70,24 +70,39 @@ function body(policy, it, isTrial) {
 const said = (values) => Object.entries(values).filter(([name]) => !["for", "reason"].includes(name)).map(([name, value]) =>
  (name === "plans" ? Object.entries(value).map(([plan, its]) => `plan ${plan} ${its}`).join(", ") : name === "limit" ? value : `${name} ${value}`)).join(", ");
 
-async function change(policy, it, isTrial, place) {
+/** What is true of a policy, without what is counted. */
+const state = ({ limit, plans, mode, patch, candidate }) => JSON.stringify([limit, plans, mode, patch, candidate?.since]);
+
+const CHANGED = "It was changed in the meantime";
+
+/** `seen.policy`: the policy that the form was filled with, or that the user was told of later. */
+async function change(seen, it, isTrial, place) {
+ const { policy } = seen;
  const values = body(policy, it, isTrial);
- const { tag } = await getTagged(at(policy.name));
- if (isTrial) await send("PUT", at(policy.name, "candidate"), values, tag);
- else await send("PATCH", at(policy.name), values, tag);
+ const { body: now, tag } = await getTagged(at(policy.name));
+ if (state(now) !== state(policy)) {
+  seen.policy = now;
+  const by = now.patch ? `, by ${now.patch.actor}: “${now.patch.reason}”` : "";
+  throw new Error(`${CHANGED}: it has ${limit(now.limit)} now${by}. Look again, then repeat.`);
+ }
+ seen.policy = isTrial
+  ? await send("PUT", at(policy.name, "candidate"), values, tag)
+  : await send("PATCH", at(policy.name), values, tag);
  const end = it.ends.value ? `It ends in ${it.ends.selectedOptions[0].textContent}, or when you remove it.` : "It ends when you remove it.";
  const kind = isTrial ? "candidate" : "patch";
  const undo = el("button", { type: "button", class: "small", "data-undo": "" }, "Undo");
- undo.addEventListener("click", () => during(undo, place, () => removeRule(policy.name, kind, place)));
+ undo.addEventListener("click", () => during(undo, place, () => removeRule(seen.policy, kind, place)));
  result(place, false, isTrial ? `✓ ${policy.name} is tried with ${said(values)} in shadow` : `✓ ${policy.name} now has ${said(values)}`,
   el("p", {}, isTrial
    ? `It refuses no request. The table of policies shows what it would refuse. ${end}`
    : `Before: ${limit(policy.limit)}. Its counters stay. ${end}`), undo);
 }
 
-/** Removes what is changed of a policy, or tried. */
-export async function removeRule(name, kind, place) {
- const { tag } = await getTagged(at(name));
+/** Removes what is changed of a policy, or tried, as `seen` has it. */
+export async function removeRule(seen, kind, place) {
+ const { name } = seen;
+ const { body: now, tag } = await getTagged(at(name));
+ if (now[kind]?.since !== seen[kind]?.since) throw new Error(`${CHANGED}: look again, then repeat.`);
  await send("DELETE", at(name, kind), undefined, tag);
  result(place, false, kind === "patch" ? `✓ ${name} has the values of the file again` : `✓ Nothing of ${name} is tried in shadow any more`);
 }
@@ -98,6 +113,7 @@ let forms = 0;
 export function changeForm(policy, plan) {
  forms += 1;
  const it = controls(policy, plan);
+ const seen = { policy };
  const place = el("div", { class: "result", tabindex: "-1", hidden: "" });
  const submit = el("button", { class: "main", type: "submit" }, "Try in shadow");
  const radio = (value, text, checked) => el("label", { class: "tick" },
@@ -128,7 +144,7 @@ export function changeForm(policy, plan) {
  describe();
  form.addEventListener("submit", (event) => {
   event.preventDefault();
-  during(submit, place, () => change(policy, it, isTrial(), place));
+  during(submit, place, () => change(seen, it, isTrial(), place));
  });
  const facts = [policy.algorithm.replaceAll("_", " "), `counts by ${policy.key}`, policy.plans && `plans by ${policy.plans.from}`,
   policy.penalty && `bans after ${limit(policy.penalty.after)}`, `store ${policy.store_mode.replace("_", " ")}`,

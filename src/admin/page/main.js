@@ -127,7 +127,7 @@ const HISTORY = [
    drawHistory();
   },
  },
- { name: "the nodes", id: "node-table", work: async () => showNodes(await get("/v1/nodes")) },
+ { name: "the nodes", id: "node-table", work: async () => showNodes({ items: await all("/v1/nodes") }) },
 ];
 
 function onEvent(name, data) {
@@ -184,6 +184,7 @@ async function callerOf(signal) {
 }
 
 async function begin() {
+ ended.abort();
  ended = new AbortController();
  const { signal } = ended;
  trouble.clear();
@@ -206,8 +207,7 @@ async function begin() {
  every(5000, signal, HISTORY);
 }
 
-byId("login").addEventListener("submit", async (event) => {
- event.preventDefault();
+async function signIn() {
  const token = byId("token").value.trim();
  // A field of a request has no other characters than a token.
  if (!/^[!-~]+$/.test(token)) return login("This is not a token: it has a space, or a letter that tokens do not have.");
@@ -222,6 +222,14 @@ byId("login").addEventListener("submit", async (event) => {
  // The focus moves at once: later the user may be elsewhere.
  begin();
  byId("main").focus({ preventScroll: true });
+}
+byId("login").addEventListener("submit", (event) => {
+ event.preventDefault();
+ const button = byId("login").querySelector("[type=submit]");
+ // A double click would begin two sessions, of which only the last could be ended.
+ if (button.ariaBusy === "true") return;
+ button.ariaBusy = "true";
+ signIn().finally(() => { button.ariaBusy = "false"; });
 });
 byId("leave").addEventListener("click", () => {
  setToken(null, false);

@@ -36,7 +36,7 @@ function inForce(policy) {
   const remove = el("button", { class: "small", type: "button", "data-key": kind, "aria-label": `Remove what is ${name.toLowerCase()} of ${policy.name}` }, "Remove");
   remove.addEventListener("click", () => during(remove, place, async () => {
    open("policy-table", policy.name, `Change ${policy.name}`, () => [place]);
-   await removeRule(policy.name, kind, place);
+   await removeRule(policy, kind, place);
   }));
   parts.push(el("div", { class: "rule" }, tag("warn", name), ` ${values}${rule.ends ? ` until ${time(rule.ends)}` : ""} `, remove), small(about.join(" · ")));
  }

@@ -168,6 +168,43 @@ fn what_cannot_run_here_is_not_written() {
     assert_eq!((tag(&client), statuses(&gateway, "ann", 4)), (first, vec![200, 200, 200, 429]));
 }
 
+/// Regression: the digest before the change was that of the moment of the call, and the rest that of
+/// the configuration that was replaced.
+#[test]
+fn the_audit_log_has_the_configuration_that_a_call_has_replaced() {
+    let gateway = gateway("", "");
+    let client = AdminClient::new(&gateway, OPERATE);
+    let (go, wait) = mpsc::channel::<()>();
+    let wait = Mutex::new(wait);
+    let issuer = Origin::answering(move |_| {
+        let _ = wait.lock().map(|wait| wait.recv_timeout(PATIENCE));
+        "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{\"keys\":[]}".to_owned()
+    });
+    let user = format!(
+        "client: {{ user: {{ jwt: {{ jwks: \"http://{}/keys\", algorithms: [ES256] }} }} }}\n",
+        issuer.address()
+    );
+    let file = text(&gateway);
+    let slow = format!("{file}{user}");
+    let next = file.replace("3/day", "4/day");
+    thread::scope(|scope| {
+        let first = scope.spawn(|| put(&client, CONFIG, "*", &slow));
+        eventually("the keys are asked for", || !issuer.received().is_empty());
+        let sockets = gateway.open_sockets();
+        let second = scope.spawn(|| put(&client, CONFIG, "*", &next));
+        eventually("the second call has come", || gateway.open_sockets() > sockets);
+        go.send(()).expect("the issuer waits");
+        for call in [first, second] {
+            let done = call.join().expect("it is answered");
+            assert_eq!(done.status, 200, "{}", done.text());
+        }
+    });
+    let audit = client.get("/v1/audit").json();
+    let [last, first] = [&audit["items"][0], &audit["items"][1]];
+    assert_eq!(last["before"]["keyed_digest"], first["after"]["keyed_digest"], "{audit}");
+    assert_eq!(last["before"]["digest"], first["after"]["digest"], "{audit}");
+}
+
 /// Regression: the edit of another program was lost without a word.
 #[test]
 fn an_edit_of_the_file_while_a_call_is_prepared_is_not_overwritten() {

@@ -94,6 +94,9 @@ fn maintenance_is_switched_on_and_off_by_a_call() {
             && it["status"] == 200
     };
     assert!(items.iter().any(|it| is_made(&it)), "{audit}");
+    // Regression: an entry of a change that has failed did not name the list.
+    let has_failed = |it: &&serde_json::Value| it["list"] == "none" && it["status"] == 404;
+    assert!(items.iter().any(|it| has_failed(&it)), "{audit}");
 }
 
 #[test]

@@ -206,7 +206,10 @@ fn seen(call: &Call) -> Option<Seen> {
     let tag = call.if_match.as_deref()?.trim();
     Some(match tag {
         "*" => Seen::Anything,
-        tag => Seen::Version(tag.trim_matches('"').to_owned()),
+        // No version has a comma.
+        tags => Seen::Versions(
+            tags.split(',').map(|it| it.trim().trim_matches('"').to_owned()).collect(),
+        ),
     })
 }
 

@@ -144,27 +144,27 @@ pub async fn put(node: &Node, view: &View, call: &Call, body: Bytes) -> Result<A
     };
     let requested = ConfigRequest::Put { text: text(body)?, write };
     let done = ask(node, call, requested, IfMatch::parse(if_match)).await?;
-    Ok(replaced(node, view, done.map_err(|it| it.problem(""))?, write))
+    Ok(replaced(node, done.map_err(|it| it.problem(""))?, write))
 }
 
 /// Reads the file again, and waits until it runs.
-pub async fn reload(node: &Node, view: &View, call: &Call) -> Result<Answer, Problem> {
+pub async fn reload(node: &Node, call: &Call) -> Result<Answer, Problem> {
     let done = ask(node, call, ConfigRequest::Reload, IfMatch::Any).await?;
-    Ok(replaced(node, view, done.map_err(|it| it.problem(""))?, true))
+    Ok(replaced(node, done.map_err(|it| it.problem(""))?, true))
 }
 
-/// The answer about a configuration that was replaced, which `view` shows as it was.
-fn replaced(node: &Node, view: &View, done: Replaced, is_in_file: bool) -> Answer {
+/// The answer about a configuration that was replaced.
+fn replaced(node: &Node, done: Replaced, is_in_file: bool) -> Answer {
     let Replaced { before: old, after: new, needs_restart, warnings } = done;
-    let before = view.snapshot.definitions.identity.config.clone();
-    let differences = Differences::between(&old, &new);
+    let differences = Differences::between(&old.masked, &new.masked);
     let view = node.view();
     let running = Running { needs_restart, ..Running::of(&view) };
     let at: Vec<&str> = differences.changes.iter().take(20).map(|it| &*it.at).collect();
     let change = Change {
-        before: json!({ "digest": before, "keyed_digest": old.keyed_digest }),
+        before: json!({ "digest": old.digest, "keyed_digest": old.masked.keyed_digest }),
         after: json!({
-            "digest": running.digest, "keyed_digest": new.keyed_digest, "written": is_in_file, "at": at,
+            "digest": new.digest, "keyed_digest": new.masked.keyed_digest, "written": is_in_file,
+            "at": at,
         }),
         ..Change::default()
     };

@@ -104,7 +104,7 @@ const CALLS: [CallSpec; 6] = [
             "POST",
             "/v1/reload",
             OPERATE,
-            Run::Later(|it| Box::pin(config::reload(it.node, it.view, it.call))),
+            Run::Later(|it| Box::pin(config::reload(it.node, it.call))),
         )
     },
     CallSpec {

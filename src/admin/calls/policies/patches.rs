@@ -171,13 +171,14 @@ async fn make(
     let done = answer.await.map_err(|_| away())?;
     let change = |Done { before, after }| Change::of_policy(name, before, after);
     let change = change(done.map_err(|rejected| problem(rejected, name, change))?);
+    call.has_made(&change);
     if persists {
         // The patch is in force until the definition in the file has its values: the policy has
         // them without a break.
         let asked = ConfigRequest::Persist(name.to_owned());
-        let written = configuration::ask(node, call, asked, IfMatch::Any).await?;
-        written.map_err(|refused| {
-            let problem = refused.problem(name);
+        let written = configuration::ask(node, call, asked, IfMatch::Any).await;
+        let written = written.and_then(|it| it.map_err(|refused| refused.problem(name)));
+        written.map_err(|problem| {
             let detail =
                 format!("the patch is in force, but is not in the file: {}", problem.detail);
             Problem { detail, ..problem }.after(change.clone())

@@ -4,6 +4,7 @@ mod acts;
 mod faults;
 mod keys;
 mod link;
+mod sessions;
 
 use serde_json::{Value, json};
 
