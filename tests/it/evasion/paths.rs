@@ -83,6 +83,22 @@ fn an_escaped_slash_evades_no_route() {
         ],
     );
     expect(
+        &guarded("path: /a/b", "global"),
+        &[
+            ("/a/b", &[], 200),
+            ("/a%2F/b", &[], 400),
+            // Servlet containers remove the parameter, decode the slash and merge the slashes.
+            ("/a%2F;x/b", &[], 400),
+            ("/a/;x%2Fb", &[], 400),
+            ("/a%2f%3B/b", &[], 400),
+            ("/a%2Fc;x/d", &[], 200),
+        ],
+    );
+    expect(
+        &guarded("path: \"/p/*\"", "path"),
+        &[("/p/a/b", &[], 200), ("/p/a%2Fb", &[], 429), ("/p/a%2F;/b", &[], 400)],
+    );
+    expect(
         &guarded("path: \"/t/{tenant}/*\"", "\"param:tenant\""),
         &[("/t/acme", &[], 200), ("/t/acme%2Fx", &[], 400), ("/t/acme/a%2Fb", &[], 429)],
     );
