@@ -241,7 +241,8 @@ fn each<'r>(
 enum Relation {
     Same,
     /// Some backends treat the two names as the same: backends that ignore case, PHP, which
-    /// replaces some characters by `_`, and backends that treat `name[]` as a list.
+    /// replaces some characters by `_` and ends a name at NUL, and backends that treat `name[]` as a
+    /// list.
     Alike,
     Other,
 }
@@ -253,6 +254,8 @@ fn relation(written: &[u8], wanted: &[u8]) -> Relation {
     // PHP removes spaces before a name.
     let indented = written.iter().take_while(|byte| matches!(byte, b' ' | b'+')).count();
     let written = &written[indented..];
+    // PHP ends a name at NUL (`php_register_variable_ex`).
+    let written = written.split(|&byte| byte == 0).next().unwrap_or_default();
     let is_like = |(written, wanted): (&u8, &u8)| {
         written.eq_ignore_ascii_case(wanted)
             || *wanted == b'_' && matches!(written, b' ' | b'+' | b'.' | b'[')
@@ -346,6 +349,8 @@ mod tests {
             &["%73id=a; sid=b"],
             &["s%69d=a"],
             &["%53ID=a"],
+            &["sid%00=a"],
+            &["sid=a; s%69d%00x=b"],
         ];
         for lines in cases {
             assert_eq!(of_cookies(lines), Err(Lack::Ambiguous), "{lines:?}");
@@ -357,7 +362,17 @@ mod tests {
         for text in ["a_key=x y", "a%5Fkey=x+y", "b=1&%61_key=x%20y", "a_key=x%2By&c&a_key=x%2By"] {
             assert_eq!(of_query(text), Ok(b"x+y".to_vec()), "{text}");
         }
-        for text in ["", "a_key", "a_key=", "a-key=x", "xa_key=x", "a_keys=x", "b=a_key"] {
+        for text in [
+            "",
+            "a_key",
+            "a_key=",
+            "a-key=x",
+            "xa_key=x",
+            "a_keys=x",
+            "b=a_key",
+            "%00a_key=x",
+            "a%00_key=x",
+        ] {
             assert_eq!(of_query(text), Err(Lack::Absent), "{text}");
         }
         assert_eq!(query(None, "a"), Err(Lack::Absent));
@@ -382,6 +397,10 @@ mod tests {
             "a_key=x;b=1",
             "a_key=x%",
             "a_key=%u0041",
+            "a_key%00=x",
+            "a_key%00x=y&a_key=z",
+            "a_key=z&+A.key%00[=x",
+            "a_key[%00=x",
         ];
         for text in cases {
             assert_eq!(of_query(text), Err(Lack::Ambiguous), "{text}");

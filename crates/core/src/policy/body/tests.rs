@@ -216,6 +216,9 @@ fn the_pointers_of_all_words_are_searched_for_once() {
 }
 
 #[test]
+        "user_name=a&user_name%00=b",
+        "user_name=a&user_name%00x=b",
+        "user.name%00=b",
 fn a_policy_counts_by_a_value_of_the_body() {
     let policy = policy_of(KeyExpr::Fold(Box::new(key("form:user"))));
     let of = |policy: &Policy, body: Option<&str>| {
