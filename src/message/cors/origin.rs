@@ -5,6 +5,7 @@
 //! absent port is the default port of the scheme. An origin that is not such a triple is equal to
 //! no pattern, except that the text `null` is equal to the pattern `null`.
 
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 /// The longest origin: a host has at most 253 characters.
@@ -63,11 +64,15 @@ fn default_port(scheme: &str) -> Option<u16> {
 
 /// Whether this is a name of labels, or an address in IPv6.
 fn is_host(text: &str) -> bool {
-    let address = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    match address {
-        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
-        None => text.split('.').all(is_label),
+    match text.starts_with('[') {
+        true => address(text).is_some(),
+        false => text.split('.').all(is_label),
     }
+}
+
+/// The address in brackets.
+fn address(text: &str) -> Option<Ipv6Addr> {
+    text.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
 }
 
 fn is_label(text: &str) -> bool {
@@ -102,7 +107,11 @@ impl HostOrigins {
             return false;
         }
         if !self.is_below {
-            return self.host.eq_ignore_ascii_case(origin.host);
+            // An address has several spellings (RFC 5952, section 1).
+            return match address(&self.host) {
+                Some(own) => address(origin.host) == Some(own),
+                None => self.host.eq_ignore_ascii_case(origin.host),
+            };
         }
         let Some(length) = origin.host.len().checked_sub(self.host.len()) else { return false };
         let parts = origin.host.split_at_checked(length);
@@ -214,6 +223,8 @@ mod tests {
             assert!(!allows(&app, origin), "{origin}");
         }
         assert!(allows(&["http://[::1]:3000"], "http://[::1]:3000"));
+        assert!(allows(&["http://[2001:DB8:0::1]"], "http://[2001:db8::1]"));
+        assert!(!allows(&["http://[2001:db8::1]"], "http://[2001:db8::2]"));
         assert!(allows(&["chrome-extension://abcdef"], "chrome-extension://abcdef"));
     }
 

@@ -75,6 +75,7 @@ impl FromStr for HostPattern {
     }
 }
 
+/// The pattern of an IPv6 address, in the form of [`normal_host`](crate::request::normal_host).
 fn literal(text: &str) -> Result<HostPattern, HostPatternError> {
     if let Some((host, port)) = text.rsplit_once(':') {
         if host.ends_with(']') && port.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -83,7 +84,7 @@ fn literal(text: &str) -> Result<HostPattern, HostPatternError> {
     }
     let address = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     match address.map(str::parse::<Ipv6Addr>) {
-        Some(Ok(_)) => Ok(HostPattern::Exact(text.into())),
+        Some(Ok(address)) => Ok(HostPattern::Exact(format!("[{address}]").into())),
         _ => Err(HostPatternError::Literal(text.into())),
     }
 }
@@ -151,6 +152,8 @@ mod tests {
             ("*.Example.com", HostPattern::Below("example.com".into())),
             ("127.0.0.1", HostPattern::Exact("127.0.0.1".into())),
             ("[2001:DB8::1]", HostPattern::Exact("[2001:db8::1]".into())),
+            ("[2001:db8:0::1]", HostPattern::Exact("[2001:db8::1]".into())),
+            ("[0:0:0:0:0:FFFF:127.0.0.1]", HostPattern::Exact("[::ffff:127.0.0.1]".into())),
         ];
         for (text, pattern) in cases {
             assert_eq!(text.parse(), Ok(pattern), "{text}");
