@@ -1,7 +1,7 @@
 //! A JSON number (RFC 8259, section 6), read byte by byte and rounded up to an integer.
 //!
-//! The result is exact for any number of digits: no float is used, and only digits that
-//! can change the result are kept.
+//! The result is exact for any number of digits: it is not computed with floats, and only digits
+//! that can change the result are kept.
 
 /// A number of which some bytes have been read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -134,6 +134,19 @@ impl Number {
         let is_whole = size.rounded_down().is_none_or(|down| down == whole);
         let sign = if self.is_negative { "-" } else { "" };
         is_whole.then(|| format!("{sign}{whole}"))
+    }
+
+    /// Whether the nearest float of 64 bits is an integer, as it is of `7.00000000000000000001`.
+    ///
+    /// Of a number with more digits than are kept, both numbers around it that have only these digits
+    /// are tested. They are much closer together than floats, so no such number is missed.
+    pub(super) fn is_integer_as_float(&self) -> bool {
+        let (power, _) = self.power();
+        let is_integer = |significand: u128| {
+            let float = format!("{significand}e{power}").parse::<f64>();
+            float.is_ok_and(|float| float.fract() == 0.0)
+        };
+        is_integer(self.significand) || self.has_more && is_integer(self.significand + 1)
     }
 
     /// The largest integer that is not more than the number; none if it exceeds 64 bits.

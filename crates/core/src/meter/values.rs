@@ -3,7 +3,8 @@
 //! Backends must find the same values. A document of which some backends read another value has
 //! none: one that is no valid JSON, and one with a member on the path of a pointer that occurs
 //! twice, or whose name differs only in case from the one that is searched for. Go reads such a
-//! member as the one that is meant, also with U+017F for `s` and U+212A for `k`.
+//! member as the one that is meant, also with U+017F for `s` and U+212A for `k`. A number at a
+//! pointer that is an integer only after it is rounded to a float has none either.
 //!
 //! No part of the document is kept but the values, each of which has a bound.
 
@@ -35,6 +36,9 @@ pub enum DocumentFault {
     /// Some programs ignore case.
     #[error("has a member whose name differs only in case from one that counts")]
     Case,
+    /// Some programs read numbers as floats.
+    #[error("has a number that some programs round to an integer")]
+    Fraction,
 }
 
 /// What was found in a document.
@@ -380,8 +384,12 @@ impl Follow for Values<'_> {
     fn number(&mut self, number: &Number) {
         if self.ends().next().is_some() {
             self.set();
-            if let Some(integer) = number.integer() {
-                self.found(&integer);
+            match number.integer() {
+                Some(integer) => self.found(&integer),
+                None if number.is_integer_as_float() => {
+                    self.fault = self.fault.or(Some(DocumentFault::Fraction));
+                }
+                None => {}
             }
         }
     }

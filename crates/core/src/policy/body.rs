@@ -446,6 +446,7 @@ impl From<DocumentFault> for ContentFault {
             DocumentFault::Invalid => Self::Invalid,
             DocumentFault::Surrogate => Self::Surrogate,
             DocumentFault::Twice => Self::Twice,
+            DocumentFault::Fraction => Self::Fraction,
             DocumentFault::Case => Self::Case,
         }
     }

@@ -49,6 +49,9 @@ pub enum ContentFault {
     /// The names of two members differ only in case.
     #[error("has a member whose name differs only in case from one by which a limit counts")]
     Case,
+    /// A number that is an integer for programs that read numbers as floats.
+    #[error("has a number by which a limit counts and which programs round to an integer")]
+    Fraction,
     /// A parameter of a form.
     #[error("has a parameter by which a limit counts in a form that programs read differently")]
     Parameter,

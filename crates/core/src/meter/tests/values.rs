@@ -105,12 +105,39 @@ fn integers_are_found_however_they_are_written() {
         ("1e999999999999", Some("18446744073709551615")),
         ("-1e999999999999", Some("-18446744073709551615")),
         ("0.5", None),
-        ("1e-400", None),
-        ("100000000000000000000000000000000000000001e-41", None),
+        ("1e-300", None),
+        ("-7.25", None),
     ];
     for (number, expected) in cases {
         let document = format!("{{\"n\":{number}}}");
         assert_eq!(one("/n", &document), Ok(expected.map(str::to_owned)), "{number}");
+    }
+}
+
+/// JavaScript and all other programs that read numbers as floats find an integer.
+#[test]
+fn a_number_that_is_an_integer_only_as_a_float_is_a_fault() {
+    let cases = [
+        "7.00000000000000000001",
+        "6.99999999999999999999",
+        "-7.00000000000000000001",
+        "700000000000000000001e-20",
+        "1e-400",
+        "-1e-99999999999999999999",
+        "100000000000000000000000000000000000000001e-41",
+        "4503599627370496.3",
+        "9007199254740993.5",
+        // The last float before 8 is 2^-50 away. Half of this is rounded to 8, and more is not.
+        "7.99999999999999955591079014993738383054733276367187500",
+        "7.00000000000000044408920985006261616945266723632812500",
+    ];
+    for number in cases {
+        let document = format!("{{\"n\":{number},\"m\":1}}");
+        assert_eq!(one("/n", &document), Err(DocumentFault::Fraction), "{number}");
+        assert_eq!(one("/m", &document), Ok(Some("1".into())), "{number} is not the value");
+    }
+    for number in ["7.0000000000000005", "7.9999999999999995", "4503599627370495.3", "5e-324"] {
+        assert_eq!(one("/n", &format!("{{\"n\":{number}}}")), Ok(None), "{number}");
     }
 }
 
