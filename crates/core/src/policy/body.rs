@@ -3,9 +3,12 @@
 //! Only a body with the content type of a value is read. All backends must find the same value in
 //! it, so a body of which some backends read another value has none, see [`ContentFault`].
 
+mod other_calls;
+
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName};
 
+use self::other_calls::OtherCalls;
 use super::fields::{Lack, header};
 use super::{KeyExpr, Policy, Reservation, pairs};
 use crate::meter::{
@@ -65,9 +68,7 @@ impl From<ContentValues> for BodyContent {
 pub struct BodyReading<'w> {
     words: &'w BodyWords,
     form: Form<'w>,
-    /// Searches a body of another content type for calls: some backends of JSON-RPC accept them under
-    /// any type.
-    calls: Option<Box<MessageScanner>>,
+    calls: Option<Box<OtherCalls>>,
     bytes: u64,
 }
 
@@ -346,11 +347,7 @@ impl BodyReading<'_> {
     pub fn end_all(self, headers: &HeaderMap) -> BodyContent {
         let Self { words, form, calls, bytes } = self;
         let mut size = ContentSize { bytes, ..ContentSize::default() };
-        // A body of another type costs at least one unit, as one that is no JSON does.
-        let at_least_one = |found: Messages| Messages { calls: found.calls.max(1), ..found };
-        let found = calls.map(|calls| calls.end().map(at_least_one));
-        let is_json = |found: &Result<_, _>| !matches!(found, Err(DocumentFault::Invalid));
-        let mut beside = Beside { messages: found.filter(is_json), ask: None };
+        let mut beside = Beside { messages: calls.and_then(|calls| calls.end()), ask: None };
         let values = match form {
             Form::Json(json) => {
                 beside.messages = json.messages.map(MessageScanner::end);
@@ -423,7 +420,9 @@ fn kind_of(headers: &HeaderMap) -> Result<Kind, ContentFault> {
     let mut parts = written.split(';').map(str::trim);
     let essence = parts.next().unwrap_or_default();
     let kind = match essence {
-        _ if essence.starts_with("application/grpc") => return Ok(Kind::Grpc),
+        // Other types that begin so, such as that of gRPC-Web, are not those of its calls.
+        "application/grpc" => return Ok(Kind::Grpc),
+        _ if essence.starts_with("application/grpc+") => return Ok(Kind::Grpc),
         "application/json" => Kind::Json,
         "application/x-www-form-urlencoded" => Kind::Parameters,
         _ if essence.ends_with("+json") => Kind::Json,
@@ -446,8 +445,8 @@ impl From<DocumentFault> for ContentFault {
             DocumentFault::Invalid => Self::Invalid,
             DocumentFault::Surrogate => Self::Surrogate,
             DocumentFault::Twice => Self::Twice,
-            DocumentFault::Fraction => Self::Fraction,
             DocumentFault::Case => Self::Case,
+            DocumentFault::Fraction => Self::Fraction,
         }
     }
 }

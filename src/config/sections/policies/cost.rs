@@ -43,7 +43,8 @@ pub struct RawCost {
     /// One unit for each message of JSON-RPC in the body that has a `method` and an `id`, also in a
     /// batch, whatever the content type of the body is. Other messages and requests without a body
     /// cost nothing. A call of gRPC costs one unit, and a body of another content type than JSON at
-    /// least one. A body with a content type of JSON that is not JSON gets 400.
+    /// least one. A body that is not JSON gets 400 if its content type is one of JSON, or if it begins
+    /// with `[` or `{`.
     #[schemars(extend("default" = false))]
     #[schemars(example = true)]
     messages: Field<bool>,
