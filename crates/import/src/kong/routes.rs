@@ -42,8 +42,8 @@ pub struct Reader<'a> {
     pub used: HashSet<usize>,
 }
 
-/// What has counters of its own: the number of an instance of a plugin, the word for consumers, and the service if
-/// it counts by services.
+/// What has counters of its own: the number of an instance of a plugin, the word for consumers if it counts by them,
+/// and the service if it counts by services.
 pub type Counted = (usize, Option<&'static str>, Option<String>);
 
 impl Reader<'_> {
@@ -230,6 +230,8 @@ impl Reader<'_> {
         let config = plugin.node.get("config");
         let by = config.get("limit_by").text().or_else(|| config.get("identifier").text());
         let service = own.service.clone().filter(|_| by == Some("service"));
+        // Other counters do not depend on what a route knows of consumers.
+        let consumer = consumer.filter(|_| matches!(by, None | Some("consumer" | "credential")));
         let counted = (plugin.number, consumer, service.clone());
         if let Some(made) = self.limits.get(&counted) {
             return made.clone();
