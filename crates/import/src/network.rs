@@ -49,6 +49,48 @@ pub fn masked(text: &str) -> String {
     if first == address { text.to_owned() } else { format!("{first}/{length}") }
 }
 
+/// Whether these networks together have every IPv4 address, or every public IPv6 address. The gateway
+/// refuses such networks of proxies, because any client could name its own address.
+pub fn are_everywhere(networks: &[String]) -> bool {
+    const MAPPED: u128 = 0xffff << 32;
+    const PUBLIC: u128 = 0b001 << 125;
+    let range = |text: &String| {
+        let (address, length) = network(text)?;
+        let (bits, width) = match address {
+            IpAddr::V4(it) => (MAPPED | u128::from(it.to_bits()), 32),
+            IpAddr::V6(it) => (it.to_bits(), 128),
+        };
+        let inside = u128::MAX.checked_shr(128 - width + u32::from(length)).unwrap_or(0);
+        Some((bits & !inside, bits | inside))
+    };
+    let mut ranges: Vec<(u128, u128)> = networks.iter().filter_map(range).collect();
+    ranges.sort_unstable();
+    let covers = |mut from: u128, to: u128| {
+        for (first, last) in &ranges {
+            if *first <= from && from <= *last {
+                match last.checked_add(1).filter(|_| *last < to) {
+                    Some(next) => from = next,
+                    None => return true,
+                }
+            }
+        }
+        false
+    };
+    covers(MAPPED, MAPPED | 0xffff_ffff) || covers(PUBLIC, PUBLIC | (u128::MAX >> 3))
+}
+
+/// The networks of proxies that can be believed. `lost` gets each one with which all clients would be.
+pub fn believable(networks: Vec<String>, mut lost: impl FnMut(&str)) -> Vec<String> {
+    let mut kept = Vec::new();
+    for network in networks {
+        kept.push(network);
+        if are_everywhere(&kept) {
+            kept.pop().iter().for_each(|it| lost(it));
+        }
+    }
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,5 +111,30 @@ mod tests {
         ] {
             assert_eq!(masked(text), is, "{text}");
         }
+    }
+
+    #[test]
+    fn all_addresses_are_never_believed() {
+        for (texts, is) in [
+            (&[][..], false),
+            (&["0.0.0.0/0"], true),
+            (&["::/0"], true),
+            (&["2000::/3"], true),
+            (&["::ffff:0:0/96"], true),
+            (&["0.0.0.0/1", "128.0.0.0/1"], true),
+            (&["128.0.0.0/1", "0.0.0.0/2", "10.0.0.0/8", "64.0.0.0/2"], true),
+            (&["0.0.0.0/1", "128.0.0.0/2"], false),
+            (&["3000::/4", "2000::/4"], true),
+            (&["10.0.0.0/8", "fd00::/8", "192.0.2.1", "all"], false),
+            (&["fc00::/7", "8000::/1"], false),
+        ] {
+            let texts: Vec<String> = texts.iter().map(|it| (*it).to_owned()).collect();
+            assert_eq!(are_everywhere(&texts), is, "{texts:?}");
+        }
+        let networks = ["0.0.0.0/1", "10.0.0.0/8", "128.0.0.0/1", "::/0", "192.168.0.0/16"];
+        let mut lost = Vec::new();
+        let kept = believable(networks.map(str::to_owned).to_vec(), |it| lost.push(it.to_owned()));
+        assert_eq!(kept, ["0.0.0.0/1", "10.0.0.0/8", "192.168.0.0/16"]);
+        assert_eq!(lost, ["128.0.0.0/1", "::/0"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::table::SETTINGS;
 use crate::files::Place;
-use crate::network::{masked, network};
+use crate::network::{believable, masked, network};
 use crate::nginx::values::size;
 use crate::node::Node;
 use crate::notes::Notes;
@@ -43,6 +43,10 @@ impl Default for Settings {
     }
 }
 
+/// What is not here if all addresses are those of proxies.
+const NOT_BELIEVED: &str = "any client names its own address there; here it is not believed: write the addresses of \
+                            your balancers to client.trusted_proxies";
+
 /// The texts between commas.
 pub fn list(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect()
@@ -63,7 +67,10 @@ impl Settings {
             for (name, value) in data {
                 if table::survey(SETTINGS, name, value.place, notes) {
                     let text = value.text().unwrap_or_default();
-                    match settings.set(name, text) || client.set(name, text, value.place) {
+                    if client.set(name, text, value.place, notes) {
+                        continue;
+                    }
+                    match settings.set(name, text) {
                         true => notes.taken(name, value.place, format!("{text} for all")),
                         false => notes.lost(name, value.place, "it cannot be read"),
                     }
@@ -107,21 +114,34 @@ impl Settings {
 #[derive(Default)]
 struct Client {
     believes: Option<Place>,
-    is_proxied: bool,
-    networks: Vec<String>,
+    proxied: Option<Place>,
+    /// The networks, if they are written.
+    networks: Option<Vec<String>>,
     header: Option<String>,
 }
 
 impl Client {
-    fn set(&mut self, name: &str, text: &str, place: Place) -> bool {
+    /// Reads a setting, and says what becomes of it. Returns whether it is one of these.
+    fn set(&mut self, name: &str, text: &str, place: Place, notes: &mut Notes) -> bool {
+        let is_on = (text == "true").then_some(place);
+        let mut shown = text.to_owned();
         match name {
-            "use-forwarded-headers" => self.believes = (text == "true").then_some(place),
-            "use-proxy-protocol" => self.is_proxied = text == "true",
+            "use-forwarded-headers" => self.believes = is_on,
+            "use-proxy-protocol" => self.proxied = is_on,
             "proxy-real-ip-cidr" => {
-                self.networks = list(text).iter().map(|it| masked(it)).collect();
+                let networks = list(text).iter().map(|it| masked(it)).collect();
+                let kept = believable(networks, |network| {
+                    let what = format!("{network}: {NOT_BELIEVED}");
+                    notes.lost(name, place, what);
+                });
+                shown = kept.join(", ");
+                self.networks = Some(kept);
             }
             "forwarded-for-header" => self.header = Some(text.to_ascii_lowercase()),
             _ => return false,
+        }
+        if !shown.is_empty() {
+            notes.taken(name, place, format!("{shown} for all"));
         }
         true
     }
@@ -130,25 +150,28 @@ impl Client {
         // nginx counts each IPv6 address apart.
         plan.client.put("ipv6_prefix", 128);
         let mut listener = Map::default().with("address", "0.0.0.0:80");
-        if self.is_proxied {
+        if self.proxied.is_some() {
             listener.put("proxy_protocol", true);
         }
         plan.listeners.push((Place::default(), listener));
-        if !self.is_proxied && self.believes.is_none() {
+        for (name, place) in
+            [("use-forwarded-headers", self.believes), ("use-proxy-protocol", self.proxied)]
+        {
+            if let Some(place) = place.filter(|_| self.networks.is_none()) {
+                notes.lost(name, place, format!("without proxy-real-ip-cidr {NOT_BELIEVED}"));
+            }
+        }
+        if self.proxied.is_none() && self.believes.is_none() {
             return;
         }
-        let networks = match self.networks.is_empty() {
-            true => {
-                if let Some(place) = self.believes {
-                    let what = "nginx believes all clients unless proxy-real-ip-cidr is set, and so does \
-                                this file: name your balancers in client.trusted_proxies";
-                    notes.different("use-forwarded-headers", place, what);
-                }
-                vec!["0.0.0.0/0".to_owned(), "::/0".to_owned()]
-            }
-            false => self.networks,
-        };
-        plan.client.put("trusted_proxies", Value::from(networks));
+        let mut networks = self.networks.unwrap_or_default();
+        if networks.is_empty() && self.proxied.is_some() {
+            // Without a balancer that is believed, only this machine may connect with the PROXY protocol.
+            networks.push("127.0.0.1".to_owned());
+        }
+        if !networks.is_empty() {
+            plan.client.put("trusted_proxies", Value::from(networks));
+        }
         match self.header.as_deref() {
             None | Some("x-forwarded-for") => {}
             Some(header) => plan.client.put("forwarded_header", header),

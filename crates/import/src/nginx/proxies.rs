@@ -10,7 +10,7 @@ use super::levels::Levels;
 use super::servers::Server;
 use super::syntax::Directive;
 use crate::files::Place;
-use crate::network::{leading, masked, network};
+use crate::network::{are_everywhere, leading, masked, network};
 use crate::notes::Notes;
 use crate::out::Map;
 use crate::plan::Plan;
@@ -133,10 +133,20 @@ fn common_networks(all: &[Believed<'_>], is_one_field: bool, notes: &mut Notes) 
                         behind it have its address; run a second gateway";
             notes.lost(&it.name, it.place, what);
         } else if all.iter().all(|believed| believed.believes(address, length)) {
-            notes.taken(&it.name, it.place, "client.trusted_proxies");
             let whole = masked(it.arg(0));
-            if known.insert(whole.clone()) {
-                trusted.push(whole);
+            if known.contains(&whole) {
+                notes.taken(&it.name, it.place, "client.trusted_proxies");
+                continue;
+            }
+            trusted.push(whole);
+            if are_everywhere(&trusted) {
+                trusted.pop();
+                let what = "any client names its own address there; here it is not believed, and all clients \
+                            behind your proxies have their address: write client.trusted_proxies";
+                notes.lost(&it.name, it.place, what);
+            } else {
+                known.extend(trusted.last().cloned());
+                notes.taken(&it.name, it.place, "client.trusted_proxies");
             }
         } else {
             let what = "not all servers believe it, and client.trusted_proxies is one list for all: it \
@@ -167,7 +177,7 @@ fn without_effect(all: &[Believed<'_>], is_one_field: bool, notes: &mut Notes) {
 fn believes_none(plan: &mut Plan, notes: &mut Notes) {
     let proxied = plan.listeners.iter().find(|(_, it)| it.get("proxy_protocol").is_some());
     let Some((place, _)) = proxied else { return };
-    let what = "proxy_protocol: set_real_ip_from names no balancer, so only this machine may connect: \
+    let what = "proxy_protocol: set_real_ip_from names no balancer that can be believed, so only this machine may connect: \
                 write client.trusted_proxies";
     notes.lost("listen", *place, what);
     plan.client.put("trusted_proxies", vec!["127.0.0.1"]);

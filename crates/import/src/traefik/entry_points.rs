@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::table;
 use crate::files::Place;
-use crate::network::masked;
+use crate::network::{believable, masked};
 use crate::node::Node;
 use crate::notes::Notes;
 use crate::out::Map;
@@ -161,7 +161,14 @@ fn forwarded_headers(name: &str, node: &Node, notes: &mut Notes) -> Vec<String> 
     } else if !insecure.is_null() {
         notes.needless("insecure", insecure.place, "no client is believed unless told");
     }
-    node.get("trustedIPs").texts().into_iter().map(masked).collect()
+    let trusted = node.get("trustedIPs");
+    believable(trusted.texts().into_iter().map(masked).collect(), |network| {
+        let what = format!(
+            "{name}: with {network} X-Forwarded-For of every client is believed there; here it is not: write the \
+             networks of your proxies to client.trusted_proxies"
+        );
+        notes.lost("trustedIPs", trusted.place, what);
+    })
 }
 
 /// The section `tls` of a file.
