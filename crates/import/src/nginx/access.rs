@@ -10,12 +10,18 @@ use crate::out::{Map, Value};
 use crate::plan::Plan;
 
 /// The access lists that were made.
-#[derive(Default)]
 pub struct Access {
     made: HashMap<String, String>,
+    /// Why rules do not compare the address of the client.
+    unlike: Option<String>,
 }
 
 impl Access {
+    /// No list. `unlike` is why rules do not compare the address of the client.
+    pub fn new(unlike: Option<String>) -> Self {
+        Self { made: HashMap::new(), unlike }
+    }
+
     /// The name of the list of a place.
     pub fn of(
         &mut self,
@@ -27,16 +33,25 @@ impl Access {
         let first = rules.first()?;
         let mut list = Vec::new();
         for rule in &rules {
-            let conditions = match rule.arg(0) {
-                "all" => Map::default(),
-                text if network(text).is_some() => Map::default().with("ips", vec![masked(text)]),
-                text => {
+            let conditions = match (rule.arg(0), &self.unlike) {
+                ("all", _) => Map::default(),
+                (_, Some(why)) => {
+                    notes.lost(&rule.name, rule.place, format!("{why}: write the rule by hand"));
+                    continue;
+                }
+                (text, None) if network(text).is_some() => {
+                    Map::default().with("ips", vec![masked(text)])
+                }
+                (text, None) => {
                     let what = format!("{text} is no address: write the rule by hand");
                     notes.lost(&rule.name, rule.place, what);
                     continue;
                 }
             };
             list.push(Value::from(Map::default().with(&rule.name, conditions)));
+        }
+        if list.is_empty() {
+            return None;
         }
         let mut access = Map::default().with("rules", Value::List(list)).with("else", "allow");
         let status = match rules.iter().any(|it| it.name == "deny") {
@@ -56,7 +71,7 @@ impl Access {
             }
         };
         for rule in rules {
-            if network(rule.arg(0)).is_some() || rule.arg(0) == "all" {
+            if rule.arg(0) == "all" || (network(rule.arg(0)).is_some() && self.unlike.is_none()) {
                 notes.taken(&rule.name, rule.place, format!("access list {name:?}"));
             }
         }

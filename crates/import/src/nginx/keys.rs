@@ -8,6 +8,10 @@ use super::syntax::Directive;
 use super::values::{Piece, has_variables, pieces};
 use crate::out::{Map, Value};
 
+/// What an address is in a server whose listener has the PROXY protocol, and that believes no proxy.
+const CONNECTION: &str = "the address of the connection without set_real_ip_from, and here ip is the client of the \
+                          PROXY protocol";
+
 /// The maps of a configuration by the names of their variables.
 #[derive(Debug, Default)]
 pub struct Maps<'a> {
@@ -19,6 +23,8 @@ pub struct Maps<'a> {
     believes: bool,
     /// Whether a listener has the PROXY protocol.
     is_proxied: bool,
+    /// Whether a server has such a listener and believes no proxy. Its clients have the address of the connection.
+    sees_connections: bool,
 }
 
 impl<'a> Maps<'a> {
@@ -33,7 +39,15 @@ impl<'a> Maps<'a> {
 
     /// Reads which addresses clients have.
     fn addresses(&mut self, directives: &[Directive]) {
+        let is_proxied = |it: &Directive| it.name == "listen" && it.has("proxy_protocol");
+        let has = |level: &[Directive], name: &str| level.iter().any(|it| it.name == name);
         for it in directives {
+            // A server that answers by `return` uses no address.
+            self.sees_connections |= it.name == "server"
+                && it.inner().iter().any(is_proxied)
+                && !has(directives, "set_real_ip_from")
+                && !has(it.inner(), "set_real_ip_from")
+                && !has(it.inner(), "return");
             match &*it.name {
                 "set_real_ip_from" => self.believes = true,
                 "real_ip_header" if it.arg(0) == "proxy_protocol" => self.reads_protocol = true,
@@ -46,11 +60,13 @@ impl<'a> Maps<'a> {
     }
 
     /// Why a variable is not the address of the client.
-    fn unlike(&self, name: &str) -> Option<String> {
+    pub fn unlike(&self, name: &str) -> Option<String> {
         let what = match name {
             "realip_remote_addr" if self.believes => {
                 "the address of the connection, and here ip is the client that a proxy names"
             }
+            "realip_remote_addr" if self.is_proxied => CONNECTION,
+            "binary_remote_addr" | "remote_addr" if self.sees_connections => CONNECTION,
             "proxy_protocol_addr" if !self.is_proxied => {
                 "empty without a listener with the PROXY protocol"
             }
@@ -137,7 +153,11 @@ impl<'a> Maps<'a> {
             _ => return Err("its map gives a key of several parts".to_owned()),
         };
         exemptions(&choice, &mut key)?;
-        Ok(key)
+        let source = choice.source.strip_prefix('$').unwrap_or_default();
+        match self.unlike(source).filter(|_| !key.exempt.is_empty()) {
+            Some(why) => Err(format!("it has exemptions by an address, and {why}")),
+            None => Ok(key),
+        }
     }
 
     /// What a map gives, by the source of the map that it reads, if that is a map, too.
@@ -323,7 +343,6 @@ mod tests {
         let by_protocol = "server { listen 80 proxy_protocol; set_real_ip_from 10.0.0.1; \
                            real_ip_header proxy_protocol; }";
         let by_field = "server { listen 80 proxy_protocol; set_real_ip_from 10.0.0.1; }";
-        assert_eq!(key("$realip_remote_addr", proxied).unwrap(), "ip {}");
         assert!(key("$realip_remote_addr", believes).is_err());
         assert!(key("$realip_remote_addr$uri", believes).is_err());
         let map = format!("map $http_a $k {{ default $realip_remote_addr; }} {believes}");
@@ -333,6 +352,32 @@ mod tests {
         }
         for config in [believes, by_field] {
             assert!(key("$proxy_protocol_addr", config).is_err(), "{config}");
+        }
+    }
+
+    /// Regression: the address of a balancer with the PROXY protocol, which all clients share without
+    /// set_real_ip_from, became the address of each client.
+    #[test]
+    fn without_proxies_that_are_believed_all_clients_of_the_proxy_protocol_have_one_address() {
+        let balanced = "server { listen 80 proxy_protocol; }";
+        for name in ["realip_remote_addr", "remote_addr", "binary_remote_addr"] {
+            assert_eq!(key(&format!("${name}"), "server { listen 80; }").unwrap(), "ip {}");
+            assert!(key(&format!("${name}"), balanced).is_err(), "{name}");
+            assert!(key(&format!("${name}$uri"), balanced).is_err(), "{name}");
+            let other = format!("server {{ set_real_ip_from 10.0.0.1; }} {balanced}");
+            assert!(key(&format!("${name}"), &other).is_err(), "{name}");
+        }
+        let geo = "geo $g { default 1; 10.0.0.0/8 0; } map $g $k { 0 ''; 1 $proxy_protocol_addr; }";
+        assert!(key("$k", &format!("{geo} {balanced}")).is_err());
+        let believing = "set_real_ip_from 10.0.0.1; real_ip_header proxy_protocol;";
+        assert!(key("$k", &format!("{geo} {balanced} {believing}")).is_ok());
+        for config in [
+            format!("{balanced} {believing}"),
+            format!("server {{ listen 80 proxy_protocol; {believing} }}"),
+            "server { listen 80 proxy_protocol; return 301 https://$host; }".to_owned(),
+            "server { listen 80; } server { listen 81; }".to_owned(),
+        ] {
+            assert_eq!(key("$remote_addr", &config).unwrap(), "ip {}", "{config}");
         }
     }
 

@@ -75,7 +75,7 @@ pub fn read(files: &mut Files, job: &Job, notes: &mut Notes) -> Result<Plan, Unr
         http: Levels::default().with(&http),
         limits: Limits::new(&http, &maps),
         upstreams: Upstreams::new(&http, &maps, files),
-        access: Access::default(),
+        access: Access::new(maps.unlike("remote_addr")),
         rest: job.rest.as_deref(),
         plan: Plan::default(),
         notes,
