@@ -36,6 +36,7 @@ mod report;
 mod secret;
 mod table;
 mod traefik;
+mod weights;
 
 pub use files::{MAX_BYTES, Unreadable};
 pub use job::Job;

@@ -17,6 +17,7 @@ use crate::quantity::period;
 use crate::report::Loss;
 use crate::secret::is_secret;
 use crate::table;
+use crate::weights::{Endpoints, Server, endpoints};
 
 /// A route before it has its place among the others.
 pub struct Draft {
@@ -330,7 +331,7 @@ impl Reader<'_> {
     }
 
     fn named(&mut self, upstream: &Node, target: &Target) -> Result<Map, String> {
-        let mut endpoints = Vec::new();
+        let mut servers = Vec::new();
         let name = upstream.str("name");
         let outside = self.entities.targets.iter().filter(|it| {
             it.get("upstream").text().or_else(|| it.at(&["upstream", "name"]).text()) == Some(name)
@@ -352,20 +353,16 @@ impl Reader<'_> {
                 return Err(format!("the target {text:?} is no address"));
             }
             self.notes.taken("targets", it.place, format!("endpoint {text}"));
-            let url = Value::from(target.url(host, port.unwrap_or(8000)));
-            endpoints.push((url, weight.min(1000)));
+            servers.push(Server { url: target.url(host, port.unwrap_or(8000)), weight });
         }
-        if endpoints.is_empty() {
+        if servers.is_empty() {
             return Err(format!("the upstream {name} has no target"));
         }
-        let first = endpoints[0].1;
-        let are_equal = endpoints.iter().all(|(_, weight)| *weight == first);
-        let list = endpoints.into_iter().map(|(url, weight)| match are_equal {
-            true => url,
-            false => Map::default().with("url", url).with("weight", weight).into(),
-        });
-        let list: Vec<Value> = list.collect();
+        let Endpoints { list, difference } = endpoints(servers);
         self.notes.taken("upstreams", upstream.place, format!("{name}: {} endpoints", list.len()));
+        if let Some(what) = difference {
+            self.notes.different("targets", upstream.place, what);
+        }
         let mut map = Map::default().with("endpoints", Value::List(list));
         map.put("balance", self.balance(upstream));
         Ok(map)

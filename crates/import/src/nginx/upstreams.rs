@@ -15,6 +15,10 @@ use crate::plan::Plan;
 use crate::quantity::period;
 use crate::report::Loss;
 use crate::table;
+use crate::weights::{Endpoints, Server, endpoints};
+
+/// The longest time without requests after failures.
+const MAX_PAUSE_MS: u64 = 86_400_000;
 
 /// The target of `proxy_pass` or `grpc_pass`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,7 +133,7 @@ impl<'a> Upstreams<'a> {
         target: &Target<'_>,
         notes: &mut Notes,
     ) -> Result<Map, String> {
-        let mut endpoints = Vec::new();
+        let mut servers = Vec::new();
         let mut balance = Value::from("round_robin");
         let mut eject = None;
         for it in upstream.inner() {
@@ -137,7 +141,7 @@ impl<'a> Upstreams<'a> {
                 continue;
             }
             match &*it.name {
-                "server" => endpoints.extend(server(it, target, &mut eject, notes)),
+                "server" => servers.extend(server(it, target, &mut eject, notes)),
                 "least_conn" | "random" => {
                     balance = if it.name == "random" { "random" } else { "least_requests" }.into();
                     notes.taken(
@@ -164,15 +168,19 @@ impl<'a> Upstreams<'a> {
                 },
             }
         }
-        if endpoints.is_empty() {
+        if servers.is_empty() {
             return Err(format!("the upstream {} has no server", upstream.arg(0)));
         }
+        let Endpoints { list, difference } = endpoints(servers);
         notes.taken(
             "upstream",
             upstream.place,
-            format!("{}: {} endpoints", upstream.arg(0), endpoints.len()),
+            format!("{}: {} endpoints", upstream.arg(0), list.len()),
         );
-        let mut map = Map::default().with("endpoints", Value::List(endpoints));
+        if let Some(what) = difference {
+            notes.different("server", upstream.place, what);
+        }
+        let mut map = Map::default().with("endpoints", Value::List(list));
         map.put("balance", balance);
         if let Some(eject) = eject {
             map.put("eject", eject);
@@ -213,7 +221,7 @@ fn server(
     target: &Target<'_>,
     eject: &mut Option<Map>,
     notes: &mut Notes,
-) -> Option<Value> {
+) -> Option<Server> {
     let address = it.arg(0);
     if it.has("down") || it.has("backup") {
         let is_backup = it.has("backup");
@@ -230,7 +238,12 @@ fn server(
     let pause = it.option("fail_timeout").and_then(time);
     if let (Some(1..) | None, true) = (fails, fails.is_some() || pause.is_some()) {
         let fails = fails.unwrap_or(1).min(1000);
-        let pause = pause.unwrap_or(10_000).max(1000);
+        let written = pause.unwrap_or(10_000);
+        let pause = written.clamp(1000, MAX_PAUSE_MS);
+        if written > MAX_PAUSE_MS {
+            let what = format!("fail_timeout is at most {} here", period(MAX_PAUSE_MS));
+            notes.different("server", it.place, what);
+        }
         *eject = Some(Map::default().with("consecutive_errors", fails).with("for", period(pause)));
     }
     let lost = parts.iter().find(|it| {
@@ -243,13 +256,8 @@ fn server(
     } else {
         notes.taken("server", it.place, format!("endpoint {address}"));
     }
-    let url = target.endpoint(address);
-    match it.option("weight").and_then(|text| text.parse::<u64>().ok()) {
-        Some(weight @ 2..=1000) => {
-            Some(Map::default().with("url", url).with("weight", weight).into())
-        }
-        _ => Some(url.into()),
-    }
+    let weight = it.option("weight").and_then(|text| text.parse().ok()).filter(|it| *it > 0);
+    Some(Server { url: target.endpoint(address), weight: weight.unwrap_or(1) })
 }
 
 #[cfg(test)]

@@ -11,17 +11,58 @@ pub fn duration(text: &str) -> Option<String> {
     if text.parse::<u64>().is_ok_and(|it| it > 0) {
         return Some(format!("{text}s"));
     }
+    let ns = nanoseconds(text)?;
+    let ms = u64::try_from(ns / NS_OF_MS).ok()?;
+    (ms > 0 && ns.is_multiple_of(NS_OF_MS)).then(|| crate::quantity::period(ms))
+}
+
+/// The same in milliseconds, rounded up.
+pub fn milliseconds(text: &str) -> Option<u64> {
+    match text.parse::<u64>() {
+        Ok(seconds) => seconds.checked_mul(1000),
+        Err(_) => u64::try_from(nanoseconds(text)?.div_ceil(NS_OF_MS)).ok(),
+    }
+}
+
+/// Nanoseconds in a millisecond.
+const NS_OF_MS: u128 = 1_000_000;
+
+/// A duration of Go, whose numbers may have a point.
+fn nanoseconds(text: &str) -> Option<u128> {
+    const UNITS: [(&str, u128); 8] = [
+        ("ns", 1),
+        ("us", 1000),
+        ("\u{b5}s", 1000),
+        ("\u{3bc}s", 1000),
+        ("ms", NS_OF_MS),
+        ("s", 1_000_000_000),
+        ("m", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+    ];
     let mut rest = text;
-    let mut sum = 0_u64;
-    while !rest.is_empty() {
-        let (number, after) = number_and_unit(rest)?;
-        let (size, after) = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000_u64)]
-            .iter()
-            .find_map(|(unit, size)| Some((*size, after.strip_prefix(unit)?)))?;
-        sum = sum.checked_add(number.checked_mul(size)?)?;
+    let mut sum = 0_u128;
+    while !rest.is_empty() || text.is_empty() {
+        let (whole, after) = number_and_unit(rest)?;
+        let (digits, after) = match after.strip_prefix('.') {
+            Some(after) => {
+                let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+                (&after[..end.min(9)], &after[end..])
+            }
+            None => ("", after),
+        };
+        let is_unit = |(name, size): &(&str, u128)| Some((*size, after.strip_prefix(name)?));
+        let (size, after) = UNITS.iter().find_map(is_unit)?;
+        let mut part = size;
+        let mut ns = u128::from(whole).checked_mul(size)?;
+        // Digits that give less than a nanosecond do not count.
+        for digit in digits.bytes() {
+            part /= 10;
+            ns += part * u128::from(digit - b'0');
+        }
+        sum = sum.checked_add(ns)?;
         rest = after;
     }
-    (sum > 0).then(|| crate::quantity::period(sum))
+    Some(sum)
 }
 
 /// The policy of a `rateLimit` for a router.
@@ -205,5 +246,28 @@ mod tests {
             ["", "0", "x", "1", "1d"].map(duration),
             [None, None, None, Some("1s".to_owned()), None]
         );
+        let all = ["1.5s", "0.25m", "1500us", "2h45.5m", "1.0000001s"].map(duration);
+        let all = all.map(|it| it.unwrap_or_default());
+        assert_eq!(all, ["1500ms", "15s", "", "9930s", ""]);
+    }
+
+    #[test]
+    fn durations_in_milliseconds_are_rounded_up() {
+        for (text, is) in [
+            ("2", Some(2000)),
+            ("0", Some(0)),
+            ("0s", Some(0)),
+            ("1.5s", Some(1500)),
+            ("1ns", Some(1)),
+            ("1500\u{b5}s", Some(2)),
+            ("1h1m", Some(3_660_000)),
+            ("-1s", None),
+            ("", None),
+            ("5 s", None),
+            (".s", None),
+            ("99999999999999999999h", None),
+        ] {
+            assert_eq!(milliseconds(text), is, "{text}");
+        }
     }
 }

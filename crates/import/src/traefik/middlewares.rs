@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::limits::{duration, in_flight, rate};
+use super::limits::{in_flight, rate};
 use super::table::{MIDDLEWARES, fields_of};
 use crate::network::{masked, network};
 use crate::node::Node;
@@ -407,9 +407,4 @@ fn cors_field(name: &str, value: &Node, cors: &mut Map) -> bool {
         _ => return false,
     }
     true
-}
-
-/// The time between checks of health.
-pub fn interval(text: Option<&str>) -> Option<String> {
-    duration(text?)
 }

@@ -1,13 +1,17 @@
 //! Services: upstreams, splits, mirrors and fallbacks.
 
-use super::middlewares::interval;
+use std::ops::RangeInclusive;
+
+use super::limits::milliseconds;
 use super::table;
 use crate::node::Node;
 use crate::notes::Notes;
 use crate::out::{Map, Value};
 use crate::plan::Plan;
+use crate::quantity::period;
 use crate::report::Loss;
 use crate::table::survey_fields;
+use crate::weights::{Endpoints, Server, endpoints};
 
 /// Failures after which Traefik's failover goes to the second service.
 const FAILURES: [&str; 5] = ["connect", "reset", "502", "503", "504"];
@@ -73,7 +77,7 @@ impl Services<'_> {
         if balancer.is_null() {
             return Err(format!("the service {name:?} has no servers in these files"));
         }
-        let mut endpoints = Vec::new();
+        let mut servers = Vec::new();
         let mut host = None;
         for server in balancer.get("servers").items() {
             survey_fields(table::SERVER, server, self.notes);
@@ -87,20 +91,30 @@ impl Services<'_> {
             else {
                 return Err(format!("a server of {name:?} is no URL of a host with a port"));
             };
-            host = Some(rest.to_owned());
-            match server.number("weight") {
-                Some(weight @ 2..=1000) => {
-                    endpoints.push(Map::default().with("url", url).with("weight", weight).into());
+            let weight = server.get("weight");
+            let text = weight.text().unwrap_or("1");
+            let share = if text.starts_with('-') { Some(0) } else { text.parse().ok() };
+            match share {
+                Some(0) => {
+                    let what = format!("{url}: its weight is {text}, so it gets no requests");
+                    self.notes.needless("servers", weight.place, what);
+                    continue;
                 }
-                _ => endpoints.push(Value::from(url)),
+                Some(weight) => servers.push(Server { url: url.to_owned(), weight }),
+                None => return Err(format!("the weight of a server of {name:?} cannot be read")),
             }
+            host = Some(rest.to_owned());
         }
-        if endpoints.is_empty() {
-            return Err(format!("the service {name:?} has no server"));
+        if servers.is_empty() {
+            return Err(format!("the service {name:?} has no server that gets requests"));
         }
-        let count = endpoints.len();
+        let count = servers.len();
+        let Endpoints { list, difference } = endpoints(servers);
+        if let Some(what) = difference {
+            self.notes.different("servers", balancer.get("servers").place, what);
+        }
         let mut map =
-            Map::default().with("endpoints", Value::List(endpoints)).with("balance", "round_robin");
+            Map::default().with("endpoints", Value::List(list)).with("balance", "round_robin");
         survey_fields(table::LOAD_BALANCER, balancer, self.notes);
         if let Some(health) = self.health(balancer.get("healthCheck")) {
             map.put("health", health);
@@ -128,9 +142,8 @@ impl Services<'_> {
         let what = match (check.str("path").starts_with('/'), other) {
             (true, None) => {
                 let mut health = Map::default().with("path", check.str("path"));
-                let every = |name: &str| interval(check.get(name).text());
-                health.put("interval", every("interval").unwrap_or_else(|| "30s".to_owned()));
-                health.put("timeout", every("timeout").unwrap_or_else(|| "5s".to_owned()));
+                health.put("interval", self.time(check, "interval", 30_000, 100..=3_600_000));
+                health.put("timeout", self.time(check, "timeout", 5000, 10..=60_000));
                 self.notes.taken("healthCheck", check.place, "health");
                 return Some(health);
             }
@@ -141,6 +154,26 @@ impl Services<'_> {
         };
         self.notes.not_taken("healthCheck", check.place, Loss::Harmless, what);
         None
+    }
+
+    /// A time of the checks of health in this range of milliseconds. Traefik uses `usual` if it is not above 0.
+    fn time(&mut self, check: &Node, name: &str, usual: u64, range: RangeInclusive<u64>) -> String {
+        let node = check.get(name);
+        let Some(text) = node.text() else { return period(usual) };
+        let Some(written) = milliseconds(text) else {
+            let what = format!("{text} is no time: {} here", period(usual));
+            self.notes.not_taken(name, node.place, Loss::Harmless, what);
+            return period(usual);
+        };
+        let written = if written == 0 { usual } else { written };
+        let time = period(written.clamp(*range.start(), *range.end()));
+        if !range.contains(&written) {
+            let from = period(*range.start());
+            let to = period(*range.end());
+            let what = format!("{text} is {time} here: it has from {from} to {to}");
+            self.notes.different(name, node.place, what);
+        }
+        time
     }
 
     /// Says that a server gets the host of the client, although it wants its own.
