@@ -4,6 +4,11 @@ A case has the values, and paths into the objects with the values that they must
 KIND/NAME of an object and then keys and indexes; ABSENT says that nothing is there.
 """
 
+import pathlib
+import re
+
+CHART = pathlib.Path(__file__).resolve().parents[2] / "packaging/chart/Chart.yaml"
+VERSION = re.search(r'^appVersion: "?(.*?)"?$', CHART.read_text(), flags=re.M)[1]
 ABSENT = object()
 POD = "Deployment/tollgate spec template spec"
 CONTAINER = f"{POD} containers 0"
@@ -59,7 +64,8 @@ CASES = [
         f"{SERVICE} type": "ClusterIP", f"{SERVICE} externalTrafficPolicy": ABSENT,
         f"{SERVICE} ports 0 port": 8081, f"{SERVICE} ports 0 appProtocol": "kubernetes.io/h2c",
         f"{CONTAINER} args 0": "run"}),
-    ({"image": {"repository": "registry.example/tollgate"}}, {f"{CONTAINER} image": "registry.example/tollgate:0.1.0"}),
+    ({"image": {"repository": "registry.example/tollgate"}}, {
+        f"{CONTAINER} image": f"registry.example/tollgate:{VERSION}"}),
     ({"image": {"tag": "next"}}, {f"{CONTAINER} image": "tollgate:next"}),
     ({"image": {"digest": DIGEST}}, {f"{CONTAINER} image": f"tollgate@{DIGEST}"}),
     ({"image": {"pullPolicy": "Always"}}, {f"{CONTAINER} imagePullPolicy": "Always"}),

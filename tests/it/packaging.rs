@@ -154,3 +154,65 @@ fn the_image_has_the_same_bytes_each_time() {
     let checked = Program::run(&["check", "-c", &file]);
     assert_eq!((checked.code, checked.stderr.as_str()), (Some(0), ""));
 }
+
+/// A file that was forgotten would deploy the program of the last release.
+#[test]
+fn a_new_version_is_written_into_all_files_that_name_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    let files = [
+        "Cargo.toml",
+        "docker/Dockerfile",
+        "docs/envoy-gateway.md",
+        "docs/install.md",
+        "docs/kubernetes.md",
+        "packaging/bump",
+        "packaging/chart/Chart.yaml",
+        "packaging/kubernetes/base/kustomization.yaml",
+        "packaging/kubernetes/eg-image/envoy-gateway-config.yaml",
+    ];
+    for name in files {
+        std::fs::create_dir_all(at(name).parent().expect("it has one")).expect("a directory");
+        std::fs::copy(project().join(name), at(name)).expect("it is there");
+    }
+    let old = env!("CARGO_PKG_VERSION");
+    let changes = format!("# Changes\n\n## Unreleased\n\n- One.\n\n## {old} - 2026-01-02\n");
+    std::fs::write(at("CHANGELOG.md"), changes).expect("a file");
+    // Without the other crates, cargo cannot write the lock files.
+    for name in ["fuzz", "bench/library", "bin"] {
+        std::fs::create_dir_all(at(name)).expect("a directory");
+    }
+    std::os::unix::fs::symlink("/bin/true", at("bin/cargo")).expect("a link");
+    let path = std::env::var("PATH").expect("it is set");
+    let mut bump = Command::new(at("packaging/bump"));
+    output(bump.arg("98.7.6").env("PATH", format!("{}:{path}", at("bin").display())));
+    for name in files.into_iter().filter(|name| *name != "packaging/bump") {
+        let text = std::fs::read_to_string(at(name)).expect("it is there");
+        assert!(text.contains("98.7.6"), "{name}");
+        for before in ["tollgate:", "tollgate-", "tollgate_", "newTag: ", "ersion: "] {
+            assert!(!text.contains(&format!("{before}{old}")), "{before}{old} in {name}");
+        }
+    }
+}
+
+/// The order of semver.org, 11: numbers are not compared as text.
+#[test]
+fn versions_have_the_order_of_their_numbers() {
+    let script = "import runpy, sys\n\
+                  order = runpy.run_path(sys.argv[1])['order']\n\
+                  found = sorted(reversed(sys.argv[2:]), key=order)\n\
+                  assert found == sys.argv[2:], found\n";
+    let mut python = Command::new("python3");
+    python.args(["-c", script]).arg(project().join("packaging/bump"));
+    output(python.args([
+        "0.9.0",
+        "0.10.0",
+        "1.0.0-alpha",
+        "1.0.0-alpha.1",
+        "1.0.0-alpha.beta",
+        "1.0.0-beta",
+        "1.0.0-rc.2",
+        "1.0.0-rc.10",
+        "1.0.0",
+    ]));
+}

@@ -3,6 +3,19 @@
 use crate::crates::CRATES;
 use crate::tree::{File, Finding, Tree};
 
+/// Files that name the version, and what stands before and behind it in a line. The program that writes a
+/// new version there is packaging/bump.
+const PLACES: [(&str, &str, &str); 8] = [
+    ("docker/Dockerfile", "ARG VERSION=", ""),
+    ("docs/envoy-gateway.md", "container: { image: \"registry.example/tollgate:", "\" }"),
+    ("docs/install.md", "cd tollgate-", "-x86_64-linux-musl"),
+    ("docs/kubernetes.md", "kind load image-archive dist/tollgate-", "-image-amd64.tar"),
+    ("packaging/chart/Chart.yaml", "version: ", ""),
+    ("packaging/chart/Chart.yaml", "appVersion: ", ""),
+    ("packaging/kubernetes/base/kustomization.yaml", "- { name: tollgate, newTag: ", " }"),
+    ("packaging/kubernetes/eg-image/envoy-gateway-config.yaml", "image: tollgate:", ""),
+];
+
 /// Files with another version than the workspace. The changelog counts by its newest release.
 pub(crate) fn other_versions(tree: &Tree) -> Vec<Finding> {
     let Some((_, _, version)) = tree.file("Cargo.toml").and_then(|it| value(it, "version = "))
@@ -22,13 +35,8 @@ pub(crate) fn other_versions(tree: &Tree) -> Vec<Finding> {
     for lock in tree.files().filter(|file| file.path.ends_with("Cargo.lock")) {
         CRATES.iter().for_each(|it| judge(locked(lock, it.package)));
     }
-    for (path, beginning) in [
-        ("docker/Dockerfile", "ARG VERSION="),
-        ("docs/install.md", "cd tollgate-"),
-        ("packaging/chart/Chart.yaml", "version: "),
-        ("packaging/chart/Chart.yaml", "appVersion: "),
-    ] {
-        judge(tree.file(path).and_then(|file| value(file, beginning)));
+    for (path, beginning, end) in PLACES {
+        judge(tree.file(path).and_then(|file| between(file, beginning, end)));
     }
     // Before the first release there is only "Unreleased".
     judge(tree.file("CHANGELOG.md").and_then(released));
@@ -67,11 +75,17 @@ fn is_release(compiler: &str, version: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-', ' ']))
 }
 
-/// The value after the first line with this beginning, without quotes and the name of a target.
+/// The value after the beginning of the first line with this one, without quotes.
 fn value<'f>(file: &'f File, beginning: &str) -> Option<(&'f File, usize, String)> {
     file.lines().find_map(|(number, line)| {
-        let value = line.strip_prefix(beginning)?;
-        let value = value.trim_end_matches("-x86_64-linux-musl");
+        Some((file, number, line.strip_prefix(beginning)?.trim_matches('"').to_owned()))
+    })
+}
+
+/// The same of a line that may be indented, without its end.
+fn between<'f>(file: &'f File, beginning: &str, end: &str) -> Option<(&'f File, usize, String)> {
+    file.lines().find_map(|(number, line)| {
+        let value = line.trim_start().strip_prefix(beginning)?.strip_suffix(end)?;
         Some((file, number, value.trim_matches('"').to_owned()))
     })
 }
@@ -133,6 +147,22 @@ mod tests {
                 ("docs/install.md", &format!("cd tollgate-{version}-x86_64-linux-musl\n")),
                 ("docker/Dockerfile", &format!("ARG VERSION={version}\n")),
                 (
+                    "docs/envoy-gateway.md",
+                    &format!("  container: {{ image: \"registry.example/tollgate:{version}\" }}\n"),
+                ),
+                (
+                    "docs/kubernetes.md",
+                    &format!("kind load image-archive dist/tollgate-{version}-image-amd64.tar\n"),
+                ),
+                (
+                    "packaging/kubernetes/base/kustomization.yaml",
+                    &format!("images:\n  - {{ name: tollgate, newTag: {version} }}\n"),
+                ),
+                (
+                    "packaging/kubernetes/eg-image/envoy-gateway-config.yaml",
+                    &format!("          container:\n            image: tollgate:{version}\n"),
+                ),
+                (
                     "packaging/chart/Chart.yaml",
                     &format!("version: {version}\nappVersion: \"{version}\"\n"),
                 ),
@@ -143,7 +173,19 @@ mod tests {
             ]);
             other_versions(&tree).len()
         };
-        assert_eq!((count("1.2.0"), count("1.1.9")), (0, 7));
+        assert_eq!((count("1.2.0"), count("1.1.9")), (0, 11));
         assert_eq!(other_versions(&Tree::sample(&[])).len(), 1);
+    }
+
+    /// A place that is written in another way would not be judged.
+    #[test]
+    fn the_places_are_in_the_files() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for (path, beginning, end) in PLACES {
+            let text = std::fs::read_to_string(root.join(path)).unwrap();
+            let tree = Tree::sample(&[(path, &text)]);
+            let found = tree.file(path).and_then(|file| between(file, beginning, end));
+            assert!(found.is_some(), "{path} has no line with {beginning}");
+        }
     }
 }
