@@ -73,6 +73,13 @@ CASES = [
     ({"replicas": 5}, {"Deployment/tollgate spec replicas": 5}),
     ({"config": config(limit=7)}, {"ConfigMap/tollgate data gateway.yaml": config(limit=7)}),
     ({"existingConfigMap": "mine"}, {f"{POD} volumes 0 configMap name": "mine", "ConfigMap/tollgate": ABSENT}),
+    # Texts that only the given indentation keeps, and names that YAML takes for something else than texts.
+    ({"files": {"notes": "\n    indented\n  less\n\nnot\n"}}, {
+        "ConfigMap/tollgate data notes": "\n    indented\n  less\n\nnot\n"}),
+    ({"fullnameOverride": "123"}, {"ConfigMap/123 metadata name": "123", "Deployment/123 metadata name": "123"}),
+    ({"existingConfigMap": "null"}, {f"{POD} volumes 0 configMap name": "null"}),
+    ({"redis": {"existingSecret": "123"}, "config": config(more=REDIS)}, {f"{POD} volumes 1 secret secretName": "123"}),
+    ({"imagePullSecrets": ["1e3"]}, {f"{POD} imagePullSecrets 0 name": "1e3"}),
     ({"files": {"keys.yaml": "keys: []\n"}}, {"ConfigMap/tollgate data keys.yaml": "keys: []\n"}),
     ({"rollout": "never"}, {"Deployment/tollgate spec template metadata annotations": ABSENT}),
     ({"redis": {"existingSecret": "redis", "key": "address"}, "config": config(more=REDIS.replace("/url", "/address"))}, {

@@ -30,12 +30,12 @@ env:
 - { name: QUOTA_MODE, value: {{ $xds.quota | quote }} }
 - { name: USE_PROMETHEUS, value: "true" }
 - { name: PROMETHEUS_ADDR, value: ":19001" }
-- { name: LOG_LEVEL, value: {{ $xds.logLevel }} }
+- { name: LOG_LEVEL, value: {{ $xds.logLevel | quote }} }
 - { name: LOG_FORMAT, value: json }
 {{- if .Values.redis.existingSecret }}
 - { name: REDIS_SOCKET_TYPE, value: tcp }
 - name: REDIS_URL
-  valueFrom: { secretKeyRef: { name: {{ .Values.redis.existingSecret }}, key: {{ .Values.redis.key }} } }
+  valueFrom: { secretKeyRef: { name: {{ .Values.redis.existingSecret | quote }}, key: {{ .Values.redis.key | quote }} } }
 {{- end }}
 {{- end -}}
 
@@ -84,14 +84,14 @@ readinessProbe:
 {{- if include "tollgate.isXds" . -}}
 {{- with .Values.ratelimit.xds.tlsSecret -}}
 - name: certs
-  secret: { secretName: {{ . }}, defaultMode: 0440 }
+  secret: { secretName: {{ . | quote }}, defaultMode: 0440 }
 {{ end -}}
 {{- else -}}
 - name: config
-  configMap: { name: {{ include "tollgate.configMap" . }} }
+  configMap: { name: {{ include "tollgate.configMap" . | quote }} }
 {{ with .Values.redis.existingSecret -}}
 - name: redis
-  secret: { secretName: {{ . }}, defaultMode: 0440 }
+  secret: { secretName: {{ . | quote }}, defaultMode: 0440 }
 {{ end -}}
 {{- end -}}
 # The socket of the admin listener.

@@ -15,8 +15,8 @@
 {{- end -}}
 
 {{- define "tollgate.selector" -}}
-app.kubernetes.io/name: {{ include "tollgate.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "tollgate.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "tollgate.labels" -}}
