@@ -289,6 +289,7 @@ impl Exchange {
         if let Some(cors) = self.cors() {
             let allowed = cors.allowed_origin(headers);
             if allowed.is_some() {
+                self.is_cross_origin = true;
                 self.additions.get_or_insert_default().allowed_origin = allowed;
             }
         }

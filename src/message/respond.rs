@@ -1,13 +1,11 @@
 //! The gateway's own responses: failures and refusals, as problem+json (RFC 9457), as
 //! text, as a page for browsers, or as the status of a gRPC call.
 
-use std::num::NonZeroU32;
-
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use tollgate_core::meter::RpcMessage;
-use tollgate_core::policy::DenialAnswer;
+use tollgate_core::policy::{AuthFault, AuthRefusal, DenialAnswer};
 use tollgate_core::refusal::grpc::Code;
 use tollgate_core::refusal::{ErrorFormat, Problem, challenge};
 use tollgate_core::request::ContentFault;
@@ -45,7 +43,7 @@ pub fn failure_response(
     let id = printable(request_id);
     let wait_s = wait_of(failure);
     let problem = Problem::of_status(status, failure.blame().as_str(), detail, Some(id));
-    let retry_after_ms = wait_s.map(|secs| u64::from(secs.get()) * 1000);
+    let retry_after_ms = wait_s.map(|secs| secs.saturating_mul(1000));
     let problem = Problem { retry_after_ms, message, rpc_code: rpc_code_of(failure), ..problem };
     let mut response = format.response(&problem, failure.code(), || empty_table(FIELDS));
     let headers = response.headers_mut();
@@ -70,20 +68,24 @@ pub fn failure_response(
             | Failure::QueueFull
             | Failure::Exhausted
             | Failure::AuthorizerAway
+            | Failure::KeysAway
             | Failure::BodyMemory
     ) {
         headers.insert(RETRY_AFTER, BUSY_RETRY_SECS);
     }
     if let Some(secs) = wait_s {
-        headers.insert(RETRY_AFTER, secs.get().into());
+        headers.insert(RETRY_AFTER, secs.into());
     }
     response
 }
 
-/// How many seconds the configuration lets a client wait.
-const fn wait_of(failure: Failure) -> Option<NonZeroU32> {
+/// How many seconds the client has to wait, if that is known.
+fn wait_of(failure: Failure) -> Option<u64> {
     match failure {
-        Failure::Denied(DenialAnswer::Unavailable(wait_s)) => wait_s,
+        Failure::Denied(DenialAnswer::Unavailable(wait_s)) => wait_s.map(|it| it.get().into()),
+        Failure::Unauthenticated(AuthRefusal {
+            fault: AuthFault::TooManyFailures(wait), ..
+        }) => Some(wait.as_secs_ceil()),
         _ => None,
     }
 }
@@ -134,10 +136,12 @@ fn printable(request_id: &HeaderValue) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use http::Method;
     use http::header::{ACCEPT, CONTENT_TYPE};
-    use tollgate_core::policy::{Template, TokenFault, Unit};
-    use tollgate_core::refusal::Offer;
+    use tollgate_core::policy::{Challenges, Template, TokenFault, Unit};
+    use tollgate_core::refusal::{ApiForm, Offer};
     use tollgate_core::request::{Ambiguity, Fields};
     use tollgate_core::time::Span;
 
@@ -307,5 +311,29 @@ mod tests {
         assert!(text(&response).contains(r#""retry-after-ms":600000"#), "{}", text(&response));
         let response = failure_response(ErrorFormat::Grpc, failure, None, &ID);
         assert_eq!(response.headers()["grpc-retry-pushback-ms"], "600000");
+    }
+
+    /// Regression: calls of gRPC were told never to try again, and libraries of language models waited.
+    #[test]
+    fn a_client_with_too_many_wrong_credentials_is_told_its_wait_in_every_form() {
+        let fault = AuthFault::TooManyFailures(Span::from_millis(445_500));
+        let refusal = AuthRefusal { fault, challenges: Challenges::default() };
+        let failure = Failure::Unauthenticated(refusal);
+        let of = |format| failure_response(format, failure, None, &ID);
+        let response = of(ErrorFormat::Problem);
+        assert_eq!(response.status(), 429);
+        assert_eq!(response.headers()[RETRY_AFTER], "446");
+        assert!(text(&response).contains(r#""retry-after-ms":446000"#), "{}", text(&response));
+        assert_eq!(of(ErrorFormat::Grpc).headers()["grpc-retry-pushback-ms"], "446000");
+        let api = of(ErrorFormat::Api(ApiForm::OpenAi));
+        assert_eq!(api.headers()["x-should-retry"], "false");
+        assert!(text(&api).contains("insufficient_quota"), "{}", text(&api));
+    }
+
+    #[test]
+    fn keys_that_are_away_are_asked_for_again_soon() {
+        let response = failure_response(ErrorFormat::Text, Failure::KeysAway, None, &ID);
+        assert_eq!(response.status(), 503);
+        assert_eq!(response.headers()[RETRY_AFTER], "1");
     }
 }

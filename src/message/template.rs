@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use bytes::Bytes;
-use http::Response;
 use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response};
 
 use tollgate_core::meter::RpcMessage;
 use tollgate_core::policy::{Template, Unit};
@@ -35,13 +35,14 @@ pub struct Refusal<'a> {
 /// `null`, which is valid JSON instead of a number.
 pub fn fill(template: &Template, refusal: &Refusal<'_>) -> Response<Bytes> {
     let mut body = String::with_capacity(template.body.len() + 16);
+    let is_json = is_json(&template.content_type);
     let mut rest = &*template.body;
     while let Some(open) = rest.find('{') {
         body.push_str(&rest[..open]);
         rest = &rest[open..];
         let placeholder = rest[1..]
             .find('}')
-            .and_then(|close| Value::of(&rest[1..=close], refusal).zip(Some(close + 2)));
+            .and_then(|close| Value::of(&rest[1..=close], refusal, is_json).zip(Some(close + 2)));
         let end = match placeholder {
             Some((value, end)) => {
                 value.write(&mut body);
@@ -61,13 +62,23 @@ pub fn fill(template: &Template, refusal: &Refusal<'_>) -> Response<Bytes> {
     response
 }
 
+/// Whether a text with this content type is JSON (RFC 6839, section 3.1).
+fn is_json(content_type: &HeaderValue) -> bool {
+    let text = content_type.to_str().unwrap_or_default();
+    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || essence.ends_with("+json")
+}
+
 enum Value<'a> {
     Number(u64),
     Text(&'a str),
+    /// A part of a string of JSON: quotation marks and backslashes are escaped.
+    InJson(&'a str),
 }
 
 impl<'a> Value<'a> {
-    fn of(name: &str, refusal: &Refusal<'a>) -> Option<Self> {
+    /// The value of a placeholder, for a text that is JSON or not.
+    fn of(name: &str, refusal: &Refusal<'a>, is_json: bool) -> Option<Self> {
         match name {
             "retry_after" => Some(
                 refusal
@@ -76,6 +87,7 @@ impl<'a> Value<'a> {
             ),
             "limit" => Some(Self::Number(refusal.limit)),
             "remaining" => Some(Self::Number(refusal.remaining)),
+            "policy" if is_json => refusal.policies.first().map(|name| Self::InJson(name)),
             "policy" => refusal.policies.first().map(|name| Self::Text(name)),
             _ => None,
         }
@@ -86,6 +98,10 @@ impl<'a> Value<'a> {
         let _ = match self {
             Self::Number(number) => write!(body, "{number}"),
             Self::Text(text) => body.write_str(text),
+            Self::InJson(text) => {
+                let quoted = serde_json::Value::from(*text).to_string();
+                body.write_str(&quoted[1..quoted.len() - 1])
+            }
         };
     }
 }
@@ -128,6 +144,32 @@ mod tests {
         for (body, filled) in cases {
             assert_eq!(fill(body, wait), filled);
         }
+    }
+
+    #[test]
+    fn a_name_is_escaped_in_json_only() {
+        let policies = &["a\"b\\c"];
+        let of = |content_type: &'static str| {
+            let template = Template {
+                status: StatusCode::TOO_MANY_REQUESTS,
+                content_type: HeaderValue::from_static(content_type),
+                body: r#""{policy}""#.into(),
+            };
+            let refusal = Refusal {
+                policies,
+                limit: 5,
+                remaining: 0,
+                unit: Unit::Requests,
+                wait: None,
+                message: None,
+                template: Some(&template),
+            };
+            String::from_utf8(super::fill(&template, &refusal).into_body().to_vec()).expect("UTF-8")
+        };
+        for json in ["application/json", "application/problem+JSON; charset=utf-8"] {
+            assert_eq!(of(json), r#""a\"b\\c""#, "{json}");
+        }
+        assert_eq!(of("text/plain"), "\"a\"b\\c\"");
     }
 
     #[test]

@@ -91,7 +91,9 @@ impl RawResponse {
 impl RawRespond {
     pub fn compile(&self, cx: &Context<'_>) -> FixedResponse {
         let status = cx.status(&self.status, "status", 200..=599, StatusCode::OK);
-        let has_no_body = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
+        let has_no_body =
+            [StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::NOT_MODIFIED]
+                .contains(&status);
         if let Some(body) = self.body.given().filter(|it| has_no_body && !it.value.is_empty()) {
             let message = format!("a response with status {} has no body", status.as_u16());
             cx.error(body.span, &message, "leave the body out, or use another status");

@@ -13,6 +13,7 @@ use crate::config::node::TextSpan;
 use crate::config::problem::Problems;
 use crate::config::scalar::{FieldName, FieldValue, Period};
 use crate::config::surroundings::Surroundings;
+use crate::message::FieldEdits;
 
 /// The shortest and the longest time limit.
 pub const TIMEOUT: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(7 * 86_400);
@@ -124,6 +125,17 @@ impl Context<'_> {
     ) -> StatusCode {
         let status = self.number(field, name, range);
         status.and_then(|status: u16| StatusCode::from_u16(status).ok()).unwrap_or(default)
+    }
+
+    /// Checks the name of a field that tells who a client is: none that frames a message or belongs to
+    /// the connection can.
+    pub fn check_own_field(&self, name: &Spanned<FieldName>) {
+        let FieldName(header) = &name.value;
+        if FieldEdits::is_reserved(header) {
+            let message =
+                format!("the field \"{header}\" belongs to the connection or the message");
+            self.error(name.span, &message, "choose another name");
+        }
     }
 
     /// Checks the name of a policy, a route, an upstream or a plan; `of` says which.

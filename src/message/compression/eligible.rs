@@ -2,6 +2,7 @@
 
 use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderName,
+    TRAILER,
 };
 use http::{HeaderMap, StatusCode};
 
@@ -57,8 +58,13 @@ fn is_eligible(
     has_content
         && stated.or(length).is_none_or(|length| length >= settings.min_size)
         && has_type(settings, headers)
-        && !BOUND.iter().any(|name| headers.contains_key(name))
+        && !BOUND.iter().any(|name| headers.contains_key(name) || is_trailer(headers, name))
         && !headers.get_all(CACHE_CONTROL).iter().any(|line| has_token(line, "no-transform"))
+}
+
+/// Whether the field with this name is announced as a trailer.
+fn is_trailer(headers: &HeaderMap, name: &HeaderName) -> bool {
+    headers.get_all(TRAILER).iter().any(|line| has_token(line, name.as_str()))
 }
 
 fn is_without_content(status: StatusCode) -> bool {
@@ -168,6 +174,7 @@ mod tests {
             ("repr-digest", "sha-256=:AA==:"),
             ("digest", "SHA-256=AA=="),
             ("content-md5", "AA=="),
+            ("trailer", "x-sum, Content-Digest"),
             ("cache-control", "public, No-Transform"),
         ] {
             let fields = [("content-type", "text/plain"), (name, value)];

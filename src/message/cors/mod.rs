@@ -93,8 +93,12 @@ impl Cors {
     }
 
     /// The value of `Access-Control-Allow-Origin` for a request with these fields. None: it has
-    /// no origin, or one that is not allowed.
+    /// no origin, or one that is not allowed. If all origins are allowed, it has the value without an
+    /// origin, too: a cache may give the response to a script (Fetch, "CORS protocol and HTTP caches").
     pub fn allowed_origin(&self, request: &HeaderMap) -> Option<HeaderValue> {
+        if self.allows_all && !request.contains_key(ORIGIN) {
+            return Some(HeaderValue::from_static("*"));
+        }
         let mut origins = request.get_all(ORIGIN).iter();
         let origin = origins.next().filter(|_| origins.next().is_none());
         let is_allowed = |origin: &&HeaderValue| {
@@ -253,8 +257,11 @@ mod tests {
     #[test]
     fn a_star_is_told_as_a_star_and_does_not_vary() {
         let open = CorsSettings { credentials: false, expose: vec![], ..settings(&["*"]) };
-        let headers = written(&Cors::new(open), &[APP]);
+        let open = Cors::new(open);
+        let headers = written(&open, &[APP]);
         assert_eq!(headers, fields(&[("access-control-allow-origin", "*")]));
+        // Regression: the response without an origin had no field, and a cache gave it to scripts.
+        assert_eq!(written(&open, &[]), headers);
     }
 
     #[test]

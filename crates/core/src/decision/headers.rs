@@ -87,6 +87,7 @@ impl HeaderWriter {
         if let Outcome::Unavailable(wait) | Outcome::Unverifiable(_, wait) = decision.outcome {
             if self.dialects.contains(&Dialect::RetryAfter) {
                 fields.retry_after_s = Some(wait.as_secs_ceil());
+                fields.exposed = self.exposed.clone().filter(|_| cross_origin);
             }
         }
         let Some(binding) = decision.binding() else { return fields };
