@@ -174,7 +174,9 @@ impl RedisStore {
                 let answer = call.await;
                 let mut held = store.in_flight.borrow_mut();
                 match answer.map(|answer| store.node.decode(&asked, &answer)) {
-                    Ok(Ok(it)) => held.hear(key, it.replies[0].verdict.remaining, now),
+                    Ok(Ok(it)) => {
+                        held.hear(key, &algorithm, it.replies[0].verdict.remaining, now);
+                    }
                     Ok(Err(_)) => {}
                     Err(_) => held.doubt(key, &algorithm),
                 }

@@ -269,8 +269,10 @@ impl Numbers {
     }
 
     fn write(self, fields: &mut HeaderMap) {
-        let number = |value: &HeaderValue| value.to_str().ok()?.parse::<u64>().ok();
-        let backend = fields.get(&REMAINING).and_then(number);
+        // Several lines are one list (RFC 9110, section 5.3).
+        let lines = fields.get_all(&REMAINING).iter().filter_map(|line| line.to_str().ok());
+        let numbers = lines.flat_map(|line| line.split(','));
+        let backend = numbers.filter_map(|number| number.trim().parse::<u64>().ok()).min();
         if backend.is_none_or(|remaining| remaining >= self.remaining) {
             fields.insert(LIMIT, limit(self.limit));
             fields.insert(REMAINING, varying(digits(self.remaining)));

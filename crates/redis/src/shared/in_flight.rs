@@ -7,7 +7,8 @@
 //! Under a large limit, the units of a request that has ended are kept for the next request,
 //! which then needs no call. The store still counts them, so no limit is exceeded. Near the
 //! limit no units are kept. Units that are not needed are given back after a fifth of a
-//! second.
+//! second. Requests of one key may have different limits, by their plans, and the limit of a key
+//! may change: what counts is the limit of the request that would use the units.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -58,7 +59,7 @@ struct Holding {
     kept: u64,
     /// The minimum of `kept` since the last look.
     idle: u64,
-    /// How many units fitted by the store's last reply, and when that call was sent.
+    /// How many units the store counted by its last reply, and when that call was sent.
     heard: (u64, Timestamp),
     /// Units of calls without a reply. The store may count them.
     asked: u64,
@@ -116,14 +117,14 @@ impl InFlight {
         if is_in_flight(charge) {
             let holding = self.holding(charge);
             holding.units += charge.cost;
-            holding.heard = (room, now);
+            holding.heard = (counted(charge.algorithm, room), now);
         }
     }
 
     /// Records that the store, in the reply to a renewal sent at `now`, says that `room` units
-    /// fit.
-    pub(crate) fn hear(&mut self, key: Key, room: u64, now: Timestamp) {
-        self.change(key, |holding| holding.heard = (room, now));
+    /// fit under the limit of this algorithm.
+    pub(crate) fn hear(&mut self, key: Key, algorithm: &Algorithm, room: u64, now: Timestamp) {
+        self.change(key, |holding| holding.heard = (counted(algorithm, room), now));
     }
 
     /// Takes kept units for all these charges, if there are enough for each. The verdicts are
@@ -135,7 +136,7 @@ impl InFlight {
     ) -> Option<Verdicts> {
         let has_enough = |charge: Charge<'_>| {
             let holding = self.counters.get(&charge.key);
-            holding.is_some_and(|it| it.kept >= charge.cost && it.keeps(now))
+            holding.is_some_and(|it| it.kept >= charge.cost && it.keeps(charge.algorithm, now))
         };
         if !self.keeps || !charges.clone().all(has_enough) {
             return None;
@@ -145,8 +146,7 @@ impl InFlight {
             holding.kept -= charge.cost;
             holding.idle = holding.idle.min(holding.kept);
             holding.units += charge.cost;
-            let units = charge.algorithm.limit().saturating_sub(holding.heard.0 + charge.cost);
-            let state = State::InFlight { units };
+            let state = State::InFlight { units: holding.heard.0.saturating_sub(charge.cost) };
             charge.algorithm.apply(Some(&state), Op::Take(charge.cost), now).1
         };
         Some(charges.map(spend).collect())
@@ -160,7 +160,7 @@ impl InFlight {
             return unneeded;
         }
         self.counters.retain(|key, it| {
-            let units = if it.keeps(now) { it.idle } else { it.kept };
+            let units = if it.keeps(&it.algorithm, now) { it.idle } else { it.kept };
             it.kept -= units;
             it.idle = it.kept;
             self.keeps |= it.kept > 0;
@@ -190,7 +190,7 @@ impl InFlight {
     pub(crate) fn give(&mut self, key: Key, units: u64, now: Timestamp) -> u64 {
         let mut given = units;
         self.change(key, |holding| {
-            if holding.units >= units && holding.keeps(now) {
+            if holding.units >= units && holding.keeps(&holding.algorithm, now) {
                 holding.kept += units;
                 given = 0;
             }
@@ -246,7 +246,7 @@ impl InFlight {
             units: 0,
             kept: 0,
             idle: 0,
-            heard: (0, Timestamp::default()),
+            heard: (u64::MAX, Timestamp::default()),
             asked: 0,
             is_told: false,
             is_doubtful: false,
@@ -273,12 +273,19 @@ impl Holding {
         self.units + self.kept + self.asked == 0 && !self.is_doubtful
     }
 
-    /// Whether units may be kept and used. Half of the limit must be free.
-    fn keeps(&self, now: Timestamp) -> bool {
-        let (limit, (room, heard)) = (self.algorithm.limit(), self.heard);
+    /// Whether units may be kept, and used under the limit of this algorithm. Half of it must be
+    /// free.
+    fn keeps(&self, algorithm: &Algorithm, now: Timestamp) -> bool {
+        let (counted, heard) = self.heard;
         let is_heard = now >= heard && now.since(heard) < HEARD_FOR;
-        may_keep(&self.algorithm) && room >= limit / 2 && is_heard
+        may_keep(algorithm) && counted <= algorithm.limit().div_ceil(2) && is_heard
     }
+}
+
+/// How many units the store counts if `room` more fit under the limit of this algorithm. If none fits,
+/// it may count any number above the limit.
+fn counted(algorithm: &Algorithm, room: u64) -> u64 {
+    if room == 0 { u64::MAX } else { algorithm.limit().saturating_sub(room) }
 }
 
 /// Whether units of ended requests may be kept for the next requests.

@@ -214,6 +214,12 @@ fn stricter_fields_of_the_backend_stay() {
     assert_eq!(remaining("50"), ours);
     assert_eq!(remaining("51"), ours);
     assert_eq!(remaining("-1"), ours);
+    // Regression: of a list, or of several lines, only one was read.
+    assert_eq!(remaining("99, 49"), "x-ratelimit-limit: 60, x-ratelimit-remaining: 99, 49");
+    let mut lines = sent("99").to_vec();
+    lines.push(("x-ratelimit-remaining", "0"));
+    let lines = written(&reports, &lines);
+    assert!(lines.contains(&"x-ratelimit-remaining: 0".to_owned()), "{lines:?}");
 }
 
 #[test]

@@ -154,9 +154,34 @@ fn no_units_are_kept_near_the_limit_or_of_small_limits() {
     }
     let algorithm = large();
     let mut held = with_kept(&algorithm, 3, 90);
-    held.hear(KEY, 10, at(50));
+    held.hear(KEY, &algorithm, 10, at(50));
     assert!(!spends(&mut held, &algorithm, 60), "the limit is near now");
     assert_eq!(unneeded(&mut held, 100), [6]);
+}
+
+/// Regression: what fitted under the limit of one request was compared with the limit of another, so
+/// that requests above their limit were admitted.
+#[test]
+fn kept_units_are_used_under_the_limit_of_the_request_that_uses_them() {
+    let algorithm = |limit| Algorithm::Concurrency(Concurrency::new(limit).unwrap());
+    let [low, high] = [33, 200].map(algorithm);
+    // The store counts 45 units.
+    let mut held = with_kept(&high, 3, 155);
+    assert!(!spends(&mut held, &low, 1), "45 of 33 are in flight");
+    assert!(spends(&mut held, &high, 1));
+    // The limit of the key was lowered. The next look is that of another request.
+    held.hear(KEY, &high, 155, at(2));
+    assert!(!spends(&mut held, &low, 3));
+    assert_eq!(held.give(KEY, 2, at(4)), 0);
+    // A renewal under the lower limit says that nothing fits: there may be any number of units.
+    held.hear(KEY, &low, 0, at(5));
+    assert!(!spends(&mut held, &high, 6));
+    // With 10 units, requests of both limits may use them, and are told what is left.
+    held.hear(KEY, &high, 190, at(7));
+    for (algorithm, remaining) in [(&low, 23), (&high, 190)] {
+        let verdict = held.spend([charge(algorithm)].into_iter(), at(8)).unwrap()[0];
+        assert!(verdict.admitted && verdict.remaining == remaining, "{verdict:?}");
+    }
 }
 
 #[test]
@@ -164,7 +189,7 @@ fn units_that_the_store_may_have_forgotten_are_not_used() {
     let algorithm = large();
     let mut held = with_kept(&algorithm, 3, 90);
     assert!(!spends(&mut held, &algorithm, 10_000));
-    held.hear(KEY, 90, at(9000));
+    held.hear(KEY, &algorithm, 90, at(9000));
     assert!(spends(&mut held, &algorithm, 15_000));
     assert_eq!(held.give(KEY, 2, at(19_000)), 2, "and not kept");
 }
