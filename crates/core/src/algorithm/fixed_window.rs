@@ -143,6 +143,14 @@ impl FixedWindow {
         }
     }
 
+    pub(super) fn start_of(&self, window: u64) -> Timestamp {
+        let start_us = match &self.calendar {
+            None => window.saturating_mul(self.window().as_micros()),
+            Some(_) => Span::from_secs(window).as_micros(),
+        };
+        Timestamp::from_micros(start_us)
+    }
+
     fn end_of(&self, window: u64) -> Timestamp {
         let end_us = match &self.calendar {
             None => window.saturating_add(1).saturating_mul(self.window().as_micros()),

@@ -261,6 +261,22 @@ impl Algorithm {
         on!(self, it => it.expires_at(state))
     }
 
+    /// The time at which units count that were taken at `now`, and whose take has left `state`. It is
+    /// later than `now` if the state is of a later time: another take has come before, or the clock
+    /// ran backwards. An operation that undoes the take must name this time.
+    pub fn counted_at(&self, state: &State, now: Timestamp) -> Timestamp {
+        let begins = match (self, state) {
+            (Self::SlidingWindow(it), State::Sliding { window, .. }) => Some(it.start_of(*window)),
+            (Self::SubWindows(it), State::Counts { newest, .. }) => Some(it.start_of(*newest)),
+            (Self::SlidingLog(_), State::Log(log)) => log.newest(),
+            (Self::FixedWindow(it), State::Fixed { window, .. }) => Some(it.start_of(*window)),
+            (Self::TokenBucket(_), State::Bucket { as_of, .. })
+            | (Self::LeakyBucket(_), State::Queue { as_of, .. }) => Some(*as_of),
+            _ => None,
+        };
+        begins.map_or(now, |begins| begins.max(now))
+    }
+
     /// The end of the window or sub-window that counts at `now`. Until then, the state does
     /// not depend on the time in it at which a unit was taken. None for algorithms that
     /// count by the time itself.

@@ -94,6 +94,14 @@ impl SlidingWindow {
         Timestamp::from_micros(window.saturating_mul(self.length_us()))
     }
 
+    /// The first time of a window, which does not contain the end of the window before.
+    pub(super) const fn start_of(&self, window: u64) -> Timestamp {
+        match window.checked_sub(1) {
+            Some(before) => self.end_of(before).plus(Span::from_micros(1)),
+            None => self.end_of(window),
+        }
+    }
+
     pub(super) const fn edge(&self, now: Timestamp) -> Timestamp {
         self.end_of(self.window_at(now))
     }

@@ -91,6 +91,10 @@ impl SubWindows {
         self.end_of(at.newest, position.unwrap_or(self.before))
     }
 
+    pub(super) const fn start_of(&self, newest: u64) -> Timestamp {
+        Timestamp::from_micros(newest.saturating_mul(self.length_us))
+    }
+
     pub(super) fn edge(&self, now: Timestamp) -> Timestamp {
         let ended = now.as_micros() / self.length_us;
         Timestamp::from_micros(ended.saturating_add(1).saturating_mul(self.length_us))

@@ -135,17 +135,16 @@ impl<'s> Judge<'s> {
             let judgement = Judge::in_memory(memory).judge(&mut claims, headroom, now);
             return judgement.now_or_never().expect("a judgement in memory is ready at once");
         }
-        let report = |claim: &Claim<P>, verdict| {
-            claim.counted(&Answer::of_store(verdict), memory.holding(), now)
-        };
+        let report =
+            |claim: &Claim<P>, answer: &Answer| claim.counted(answer, memory.holding(), now);
         let mut reports = Reports::new();
         match &*claims.list {
             [] => {}
-            [claim] => reports.push(report(claim, memory.take(&claim.within(), now))),
+            [claim] => reports.push(report(claim, &memory.take(&claim.within(), now))),
             list => {
                 let charges: Charges<'_> = list.iter().map(Claim::within).collect();
-                let verdicts = memory.apply(&charges, now);
-                reports.extend(list.iter().zip(verdicts).map(|(claim, it)| report(claim, it)));
+                let answers = memory.decide(&charges, now);
+                reports.extend(list.iter().zip(&answers).map(|(claim, it)| report(claim, it)));
             }
         }
         let lease = Lease::new(&claims.list, &reports, claims.settles, [now, now]);

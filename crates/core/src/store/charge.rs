@@ -44,7 +44,8 @@ pub struct Answer {
     pub verdict: Verdict,
     /// Where the charge was decided.
     pub source: Source,
-    /// When its own server counted it. None: at the time of the [decision](Decided::at).
+    /// When it was counted: by the clock of its own server, or at the later time that
+    /// [`Algorithm::counted_at`] says. None: at the time of the [decision](Decided::at).
     pub at: Option<Timestamp>,
 }
 
@@ -104,6 +105,9 @@ pub struct Correction<'a> {
     /// The correction: [`Op::Give`] or [`Op::Settle`].
     pub op: Op,
 }
+
+/// One answer for each charge, in their order.
+pub(crate) type Answers = SmallVec<[Answer; 4]>;
 
 /// One verdict for each charge, in their order.
 pub type Verdicts = SmallVec<[Verdict; 4]>;

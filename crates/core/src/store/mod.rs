@@ -26,6 +26,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+pub(crate) use self::charge::Answers;
+
 pub use self::by_counter::ByCounter;
 pub use self::charge::{Answer, Charge, Correction, Decided, Source, Verdicts, fresh};
 pub use self::holding::HoldingTimes;
@@ -304,7 +306,7 @@ impl<'s> StoreRef<'s> {
         deadline: Option<Instant>,
     ) -> Decided {
         match self {
-            Self::Memory(memory) => Decided::of_store(now, memory.apply(charges, now)),
+            Self::Memory(memory) => Decided { at: now, answers: memory.decide(charges, now) },
             Self::Remote(remote) => {
                 let deadline = deadline.unwrap_or_else(|| remote.deadline());
                 remote.apply(charges, now, deadline).await

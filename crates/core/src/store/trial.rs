@@ -68,7 +68,7 @@ impl<'s> Trial<'s> {
         if let Some(alone) = &self.alone {
             return alone.apply(&self.counters, charges, self.at);
         }
-        Decided::of_store(self.at, self.counters.apply(charges, self.at))
+        Decided { at: self.at, answers: self.counters.decide(charges, self.at) }
     }
 
     /// See [`StoreRef::correct`](super::StoreRef::correct).

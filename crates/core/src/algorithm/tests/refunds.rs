@@ -86,6 +86,34 @@ proptest! {
         }
     }
 
+    /// Workers read the clock before they reach a counter. So a take may come after one of a later
+    /// time. Its units once stayed counted if they were given back by the time that its worker read.
+    #[test]
+    fn a_take_that_comes_late_is_undone_by_the_time_at_which_it_counts(
+        algorithm in algorithms(),
+        schedule in schedules(),
+        late_us in 0..4000_u64,
+        cost in 1..=4_u64,
+    ) {
+        let (mut counter, end) = Counter::after(&algorithm, &schedule);
+        let before = counter.ask(Op::Peek, end).1.remaining;
+        let now = end.minus(Span::from_micros(late_us));
+        if counter.apply(Op::Take(cost), now).admitted {
+            let taken = algorithm.counted_at(counter.state.as_ref().unwrap(), now);
+            prop_assert!((now..=end).contains(&taken));
+            match algorithm {
+                Algorithm::TokenBucket(_) | Algorithm::LeakyBucket(_) => {
+                    let after = counter.apply(Op::Cancel { cost, taken }, end).remaining;
+                    prop_assert!(after >= before);
+                }
+                _ => {
+                    let after = counter.apply(Op::Give { cost, taken }, end).remaining;
+                    prop_assert_eq!(after, before);
+                }
+            }
+        }
+    }
+
     /// At most the units that wait to be given back are admitted beyond the bound.
     #[test]
     fn what_is_refused_elsewhere_lets_no_more_through_than_was_under_way(

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use http::{HeaderName, StatusCode};
 
 use super::*;
-use crate::algorithm::{Concurrency, Op};
+use crate::algorithm::{Concurrency, Op, SlidingLog};
 use crate::meter::{MeterSpec, Metered, Unsettled, Usage, UsageApi, Weights};
 use crate::policy::{Count, Estimate, Left, Reservation, ReserveSettings};
 
@@ -134,6 +134,25 @@ async fn outcomes_that_are_not_counted_are_given_back_and_unknown_ones_are_not()
     let metered = |status| Ending { metered: &[Metered::Cost(7)], ..ended(status) };
     assert_eq!(left(both(), &metered(401)).await, 93);
     assert_eq!(left(both(), &metered(200)).await, 100);
+}
+
+/// Two workers decide at the same time, and the one that read the clock first comes last.
+#[tokio::test]
+async fn a_request_is_given_back_that_was_counted_after_one_of_a_later_time() {
+    let quota = Quota::new(100, DAY).unwrap();
+    let count = || Count::statuses(vec![StatusCode::UNAUTHORIZED]);
+    let log = Algorithm::SlidingLog(SlidingLog::new(quota).unwrap());
+    let logged = Policy { count: count(), ..Policy::new("log", KeyExpr::Global, log) };
+    let alone = Gate::new([logged.clone()]);
+    let both = Gate::new([logged, Policy { count: count(), ..policy("fixed", 100, DAY) }]);
+    for gate in [alone, both] {
+        let later = gate.decide(DAY.as_micros() + 1).await;
+        let earlier = gate.decide(DAY.as_micros() - 1).await;
+        for decision in [later, earlier] {
+            gate.end(decision.lease, &ended(200));
+        }
+        assert!(gate.remaining().await.iter().all(|units| *units == 100));
+    }
 }
 
 #[tokio::test]

@@ -4,12 +4,23 @@ use super::place::Place;
 use super::shard::{Record, Shard, Slot};
 use super::weight::Weight;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
-use crate::store::Charge;
+use crate::store::{Answer, Charge};
 use crate::time::{Span, Timestamp};
 
 /// The verdict on a charge that fits but was not counted, from the verdict before it.
 pub(super) fn unspent(before: Verdict) -> Verdict {
     Verdict { admitted: true, retry: Retry::Now, ..before }
+}
+
+/// The answer to a charge with this verdict at `now`, which has left this state.
+pub(super) fn answer(
+    charge: &Charge<'_>,
+    next: Option<&State>,
+    verdict: Verdict,
+    now: Timestamp,
+) -> Answer {
+    let at = next.map(|state| charge.algorithm.counted_at(state, now));
+    Answer { at: at.filter(|at| *at != now), ..Answer::of_store(verdict) }
 }
 
 /// The next state of a counter and the verdict on `op`.

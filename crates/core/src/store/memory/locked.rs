@@ -7,11 +7,11 @@ use std::ops::DerefMut;
 
 use smallvec::SmallVec;
 
-use super::counter::{judge, keep, unspent};
+use super::counter::{answer, judge, keep, unspent};
 use super::place::Place;
 use super::shard::{Shard, Slot};
 use crate::algorithm::{Op, State, Verdict};
-use crate::store::{Charge, Verdicts};
+use crate::store::{Answer, Answers, Charge};
 use crate::time::Timestamp;
 
 /// The locked shards of several keys.
@@ -67,7 +67,7 @@ impl<G: DerefMut<Target = Shard>> Locked<G> {
         charges: &[Charge<'_>],
         places: &[Place],
         now: Timestamp,
-    ) -> Verdicts {
+    ) -> Answers {
         // All keys are looked up before any charge is judged, so that their cache misses
         // overlap.
         let step = |(charge, place)| {
@@ -75,19 +75,19 @@ impl<G: DerefMut<Target = Shard>> Locked<G> {
             Step { charge, place, slot, next: None }
         };
         let mut steps: SmallVec<[Step<'_>; 4]> = charges.iter().zip(places).map(step).collect();
-        let mut verdicts = Verdicts::with_capacity(steps.len());
+        let mut answers = Answers::with_capacity(steps.len());
         let mut is_refused = false;
         for step in &mut steps {
             let verdict = self.judge(step, now);
             is_refused |= step.charge.binding && !verdict.admitted;
-            verdicts.push(verdict);
+            answers.push(answer(step.charge, step.next.as_ref(), verdict, now));
         }
         if is_refused {
-            self.look(&steps, &mut verdicts, now);
+            self.look(&steps, &mut answers, now);
         } else {
-            self.keep(steps, &verdicts, now);
+            self.keep(steps, &answers, now);
         }
-        verdicts
+        answers
     }
 
     fn judge(&mut self, step: &mut Step<'_>, now: Timestamp) -> Verdict {
@@ -102,23 +102,23 @@ impl<G: DerefMut<Target = Shard>> Locked<G> {
     }
 
     /// Nothing was consumed, so the verdicts must not subtract the costs.
-    fn look(&mut self, steps: &[Step<'_>], verdicts: &mut Verdicts, now: Timestamp) {
-        for (step, verdict) in steps.iter().zip(verdicts) {
-            if verdict.admitted {
+    fn look(&mut self, steps: &[Step<'_>], answers: &mut Answers, now: Timestamp) {
+        for (step, answer) in steps.iter().zip(answers) {
+            if answer.verdict.admitted {
                 let Step { charge, place, slot, .. } = *step;
                 let (_, before) = judge(self.shard(place), place, slot, charge, Op::Peek, now);
-                *verdict = unspent(before);
+                *answer = Answer::of_store(unspent(before));
             }
         }
     }
 
-    fn keep(&mut self, steps: SmallVec<[Step<'_>; 4]>, verdicts: &[Verdict], now: Timestamp) {
+    fn keep(&mut self, steps: SmallVec<[Step<'_>; 4]>, answers: &[Answer], now: Timestamp) {
         // A state of a new key may take the slot of another one.
         let has_new = steps.iter().any(|step| step.slot.is_none());
-        for (Step { charge, place, slot, next }, verdict) in steps.into_iter().zip(verdicts) {
+        for (Step { charge, place, slot, next }, answer) in steps.into_iter().zip(answers) {
             let shard = self.shard(place);
             let slot = if has_new { shard.find(place) } else { slot };
-            keep(shard, place, slot, charge.algorithm, next, verdict.remaining, now);
+            keep(shard, place, slot, charge.algorithm, next, answer.verdict.remaining, now);
         }
     }
 }

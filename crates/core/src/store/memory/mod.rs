@@ -35,11 +35,11 @@ pub use self::key_count::KeyCount;
 pub use self::promises::PromiseCounts;
 pub use self::shard::Forgiven;
 
-use self::counter::{judge, keep, unspent};
+use self::counter::{answer, judge, keep, unspent};
 use self::locked::Locked;
 use self::place::Place;
 use self::shard::{Shard, WAYS};
-use super::{Charge, HoldingTimes, Moved, Verdicts};
+use super::{Answer, Answers, Charge, HoldingTimes, Moved, Verdicts};
 use crate::algorithm::{Algorithm, Op, State, Verdict};
 use crate::digest::{Counter, Key};
 use crate::time::{SLOWEST, Span, Timestamp};
@@ -109,16 +109,21 @@ impl MemoryStore {
         }
     }
 
-    /// See [`Store::apply`](super::Store::apply).
+    /// The verdicts of [`decide`](Self::decide).
     pub fn apply(&self, charges: &[Charge<'_>], now: Timestamp) -> Verdicts {
+        self.decide(charges, now).into_iter().map(|answer| answer.verdict).collect()
+    }
+
+    /// See [`Store::apply`](super::Store::apply).
+    pub(crate) fn decide(&self, charges: &[Charge<'_>], now: Timestamp) -> Answers {
         match charges {
             [charge] => smallvec![self.take(charge, now)],
-            _ => self.apply_together(charges, now),
+            _ => self.decide_together(charges, now),
         }
     }
 
     /// The same for a single charge.
-    pub(crate) fn take(&self, charge: &Charge<'_>, now: Timestamp) -> Verdict {
+    pub(crate) fn take(&self, charge: &Charge<'_>, now: Timestamp) -> Answer {
         let place = self.place(charge.key);
         let mut shard = self.shards[place.shard].lock();
         let slot = shard.find(&place);
@@ -126,11 +131,12 @@ impl MemoryStore {
         if let Some(sample) = place.sample() {
             shard.promises.judged(&place, sample, charge, &verdict, now);
         }
+        let answer = answer(charge, next.as_ref(), verdict, now);
         keep(&mut shard, &place, slot, charge.algorithm, next, verdict.remaining, now);
-        verdict
+        answer
     }
 
-    fn apply_together(&self, charges: &[Charge<'_>], now: Timestamp) -> Verdicts {
+    fn decide_together(&self, charges: &[Charge<'_>], now: Timestamp) -> Answers {
         let places: SmallVec<[Place; 4]> = charges.iter().map(|c| self.place(c.key)).collect();
         let mut locked = Locked::new(&places, |index| self.shards[index].lock());
         locked.decide(charges, &places, now)

@@ -5,6 +5,7 @@ mod clocks;
 mod flood;
 mod held;
 mod key_count;
+mod late;
 mod mixed;
 mod near;
 mod promises;

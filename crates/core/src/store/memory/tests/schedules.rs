@@ -40,7 +40,9 @@ impl Shards {
     /// The same as [`MemoryStore::apply`].
     fn apply(&self, charges: &[Charge<'_>]) -> Verdicts {
         let places = self.places(charges);
-        Locked::new(&places, |index| self.lock(index)).decide(charges, &places, at(0))
+        let answers =
+            Locked::new(&places, |index| self.lock(index)).decide(charges, &places, at(0));
+        answers.into_iter().map(|answer| answer.verdict).collect()
     }
 
     fn remaining(&self, algorithm: &Algorithm, number: u64) -> u64 {
