@@ -11,17 +11,16 @@ use super::{AskedPolicies, Credential, Deciding, Engine, Judgement, Named};
 
 impl Engine {
     /// Lets the policies that need the answer of the authorizer judge a request of the route
-    /// with this index. The authorizer has given the request its fields. The request arrives at
-    /// `moment`.
+    /// with this index. The authorizer has given the request its fields. The request counts now, which
+    /// may be long after it has arrived.
     pub async fn judge_authorized<'r>(
         &self,
         rules: &'r Rules,
         index: usize,
         request: &RequestView<'_>,
-        moment: Moment,
         headroom: Headroom,
     ) -> Judgement<'r> {
-        let Moment { now, wall, .. } = moment;
+        let Moment { now, wall, .. } = self.clock.moment();
         let subject = rules.subject(request, index, wall);
         let route = rules.route(index);
         let Deciding { limiter, auth, timer, seen, .. } = &*self.deciding;
@@ -32,6 +31,7 @@ impl Engine {
         if rules.asks_for_credentials(index) {
             auth.look_up_key(&subject, now).await;
         }
+        let now = self.time_with_credentials(rules, now);
         let second = route.policies.iter().filter(|policy| policy.needs_authorizer());
         let mut decision = match route.may_delay() {
             true => limiter.decide_open(second, &subject, headroom, now).await,

@@ -217,7 +217,7 @@ impl Engine {
     }
 
     /// Lets the access lists and then the policies of its route judge a request that arrives at
-    /// `moment`. `headroom` returns the headroom of an upstream. Policies that do not apply, take no
+    /// `moment`. It counts when its credentials are known. `headroom` returns the headroom of an upstream. Policies that do not apply, take no
     /// part. If a policy needs the body, and it can be read, the judgement says only that it must
     /// be, unless the request is refused in any case.
     pub async fn judge<'r>(
@@ -229,7 +229,7 @@ impl Engine {
         applies: impl Fn(&Policy) -> bool,
     ) -> Judgement<'r> {
         let Placed { request, route: index, ref subject } = *placed;
-        let Moment { now, wall, .. } = moment;
+        let Moment { mut now, wall, .. } = moment;
         let route = rules.route(index);
         let is_preflight = route.answers_preflights && request.is_preflight();
         let awaits_body =
@@ -251,6 +251,7 @@ impl Engine {
         let mut refusal = None;
         if rules.asks_for_credentials(index) {
             auth.look_up_key(subject, now).await;
+            now = self.time_with_credentials(rules, now);
             // A preflight has no credentials, and is no request of its client alone.
             if !is_preflight {
                 (credential, refusal) = auth.check(route, subject, now, awaits_body);
@@ -334,6 +335,15 @@ impl Engine {
             is_preflight: false,
             named: Named::of(subject.agent(), None),
             awaits_body: false,
+        }
+    }
+
+    /// The time at which the credentials of a request are known, which were asked for at `asked`. A
+    /// check of a password and a lookup of a key may take seconds.
+    fn time_with_credentials(&self, rules: &Rules, asked: Timestamp) -> Timestamp {
+        match self.deciding.auth.knows_at_once(rules.clients()) {
+            true => asked,
+            false => self.clock.now(),
         }
     }
 

@@ -16,7 +16,7 @@ use tokio::time::timeout_at;
 use tollgate_core::decision::{Decision, LimitFields, Outcome, OwnedDecision};
 use tollgate_core::policy::Policy;
 use tollgate_core::request::Content;
-use tollgate_core::time::{Moment, Span, monotonic};
+use tollgate_core::time::{Span, monotonic};
 
 use super::body::ResponseBody;
 use super::dispatch::Admission;
@@ -40,17 +40,15 @@ pub struct First {
     decision: OwnedDecision,
     credential: Credential<'static>,
     admission: Admission,
-    /// When the request has arrived.
-    moment: Moment,
 }
 
 impl First {
     /// As a request is judged.
-    pub fn of(judgement: &mut Judgement<'_>, admission: Admission, moment: Moment) -> Self {
+    pub fn of(judgement: &mut Judgement<'_>, admission: Admission) -> Self {
         let decision = &mut judgement.decision;
         let taken = std::mem::replace(decision, Decision::uncounted(Outcome::Admit));
         let credential = std::mem::take(&mut judgement.credential).into_owned();
-        Self { decision: taken.into_owned(), credential, admission, moment }
+        Self { decision: taken.into_owned(), credential, admission }
     }
 }
 
@@ -193,7 +191,7 @@ impl Gateway {
         has_content: bool,
         exchange: &mut Exchange,
     ) -> Passed {
-        let First { decision, admission, moment, .. } = first;
+        let First { decision, admission, .. } = first;
         let rules = &self.snapshot.rules;
         let route = admission.route;
         let second = part(&rules.route(route).policies, true);
@@ -217,8 +215,7 @@ impl Gateway {
             }
         };
         let headroom = self.headroom(admission.destination());
-        let mut judgement =
-            self.engine.judge_authorized(rules, route, &view, moment, headroom).await;
+        let mut judgement = self.engine.judge_authorized(rules, route, &view, headroom).await;
         self.metrics.decided(&second, &judgement.decision);
         if !matches!(judgement.decision.outcome, Outcome::Admit) {
             exchange.give_back();

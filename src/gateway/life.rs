@@ -49,12 +49,12 @@ impl Gateway {
             let judged =
                 pin!(self.judge(&client, &head, has_content, Content::Unread, moment)).poll(cx);
             if let Poll::Ready(mut judged) = judged {
-                return self.carry_out(&client, &mut judged, (head, body), moment, exchange);
+                return self.carry_out(&client, &mut judged, (head, body), exchange);
             }
         }
         Either::Right(boxed(|| async move {
             let mut judged = self.judge(&client, &head, has_content, Content::Unread, moment).await;
-            self.carry_out(&client, &mut judged, (head, body), moment, exchange).await
+            self.carry_out(&client, &mut judged, (head, body), exchange).await
         }))
     }
 
@@ -64,7 +64,6 @@ impl Gateway {
         client: &Rc<Client>,
         judged: &mut Result<Judgement<'_>, Failure>,
         (head, body): (Parts, ClientBody),
-        moment: Moment,
         mut exchange: Exchange,
     ) -> Handling {
         let answer = |response| Either::Left(ready(response));
@@ -117,7 +116,7 @@ impl Gateway {
         if let Some(authorizer) = self.snapshot.routes[admission.route].authorizer
             && !admission.is_preflight
         {
-            let first = First::of(judgement, admission, moment);
+            let first = First::of(judgement, admission);
             let gateway = Rc::clone(self);
             let client = Rc::clone(client);
             return Either::Right(boxed(|| {

@@ -51,7 +51,7 @@ impl Gateway {
         let has_content = matches!(values, Content::Read(_)) || !body.is_end_stream();
         let moment = self.engine.clock().moment();
         let mut judged = self.judge_on(route, &client, &head, has_content, values, moment).await;
-        self.carry_out(&client, &mut judged, (head, body), moment, exchange).await
+        self.carry_out(&client, &mut judged, (head, body), exchange).await
     }
 }
 

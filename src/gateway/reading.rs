@@ -97,7 +97,7 @@ impl Gateway {
         let moment = self.engine.clock().moment();
         let mut judged =
             self.judge_on(route, &client, &head, true, exchange.values(), moment).await;
-        self.carry_out(&client, &mut judged, (head, body), moment, exchange).await
+        self.carry_out(&client, &mut judged, (head, body), exchange).await
     }
 
     /// Reads a body within the time that the route allows for a request.

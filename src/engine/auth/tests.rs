@@ -1,18 +1,29 @@
-//! Keys that are not in the configuration: what a directory is asked, and when.
+//! Keys that are not in the configuration: what a directory is asked, and when, and the decision after
+//! it.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use futures_util::FutureExt as _;
 use http::Request;
-use tollgate_core::algorithm::{Quota, SlidingWindow};
+use tollgate_core::algorithm::{Quota, Retry, SlidingLog, SlidingWindow};
 use tollgate_core::api_keys::{KeyEntry, KeyForm, KeyRecord, NewKey, Sought};
+use tollgate_core::decision::{Headroom, Outcome};
 use tollgate_core::digest::{Secret, SharedSecret};
-use tollgate_core::policy::{ApiKeySettings, ClientSettings, Clients, KeySettings};
+use tollgate_core::policy::{
+    ApiKeySettings, ClientSettings, Clients, KeyExpr, KeySettings, Policy,
+};
 use tollgate_core::request::RequestView;
+use tollgate_core::routes::{Route, Rules};
+use tollgate_core::store::{MemoryStore, Store};
+use tollgate_core::time::Clock;
 
 use super::*;
-use crate::telemetry::Metrics;
+use crate::engine::{Engine, Placed, Seen};
+use crate::telemetry::{
+    Forwarders, Metrics, RefusalRings, TopHistory, UnsettledWarnings, WorkerForwarders,
+    WorkerRefusals, WorkerTop,
+};
 
 /// A store that knows one key.
 #[derive(Debug)]
@@ -21,6 +32,9 @@ struct OneKey {
     /// Whether it is read, or its answers are known.
     is_read: bool,
     asked: Rc<Cell<usize>>,
+    /// Advances by this when it is read.
+    clock: Clock,
+    takes: Rc<Cell<Span>>,
 }
 
 impl KeyDirectory for OneKey {
@@ -31,6 +45,7 @@ impl KeyDirectory for OneKey {
         match self.is_read {
             true => KeyLookup::Later(Box::pin(async move {
                 tokio::task::yield_now().await;
+                self.clock.advance(self.takes.get());
                 found
             })),
             false => KeyLookup::Now(found),
@@ -44,6 +59,10 @@ impl KeyDirectory for OneKey {
 
 /// Clients who may send two wrong keys in an hour.
 fn clients() -> Clients {
+    Clients::new(settings(), [], Arc::new(SharedSecret::new(Secret::from_bytes([3; 16]))))
+}
+
+fn settings() -> ClientSettings {
     let quota = Quota::new(2, Span::from_secs(3600)).expect("it is one");
     let keys = KeySettings {
         form: KeyForm::default(),
@@ -56,13 +75,12 @@ fn clients() -> Clients {
         in_store: true,
     };
     let headers = vec!["x-api-key".parse().expect("a name")];
-    let settings = ClientSettings {
+    ClientSettings {
         api_key: ApiKeySettings { headers, ..ApiKeySettings::default() },
         keys: Some(Box::new(keys)),
         failures: Some(Box::new(Algorithm::SlidingWindow(SlidingWindow::new(quota)))),
         ..ClientSettings::default()
-    };
-    Clients::new(settings, [], Arc::new(SharedSecret::new(Secret::from_bytes([3; 16]))))
+    }
 }
 
 /// What a request with this key gets on a route that demands one.
@@ -82,10 +100,16 @@ fn outcome(auth: &Authentication, clients: &Clients, key: &str) -> Result<(), Au
     refusal.map_or(Ok(()), |refusal| Err(refusal.fault))
 }
 
+impl OneKey {
+    fn new(key: &NewKey, is_read: bool, clock: Clock) -> Self {
+        let entry = Arc::new(KeyEntry { key: KeyRecord::new(key.id, key.digest), team: None });
+        Self { entry, is_read, asked: Rc::default(), clock, takes: Rc::default() }
+    }
+}
+
 fn store(key: &NewKey, is_read: bool) -> (Authentication, Rc<Cell<usize>>) {
-    let asked = Rc::default();
-    let entry = Arc::new(KeyEntry { key: KeyRecord::new(key.id, key.digest), team: None });
-    let directory = OneKey { entry, is_read, asked: Rc::clone(&asked) };
+    let directory = OneKey::new(key, is_read, Clock::System);
+    let asked = Rc::clone(&directory.asked);
     let metrics = AuthMetrics::new(&Rc::new(Metrics::new(1000).worker()));
     (Authentication::new(SharedAuth::default(), Some(Box::new(directory)), metrics), asked)
 }
@@ -123,5 +147,53 @@ fn after_too_many_failures_only_known_keys_pass() {
         assert_eq!(asked.get(), 2, "it is not looked up");
         let known = outcome(&auth, &clients, &key.text);
         assert_eq!(known.is_ok(), !is_read, "{known:?}");
+    }
+}
+
+fn engine(directory: OneKey, clock: Clock) -> Engine {
+    let metrics = Rc::new(Metrics::new(1000).worker());
+    let directory: Option<Box<dyn KeyDirectory>> = Some(Box::new(directory));
+    let auth = Authentication::new(SharedAuth::default(), directory, AuthMetrics::new(&metrics));
+    let seen = Seen {
+        top: WorkerTop::new(&Arc::new(TopHistory::default())),
+        refusals: WorkerRefusals::new(&Arc::new(RefusalRings::default())),
+        forwarders: WorkerForwarders::new(&Forwarders::default(), &metrics),
+        unsettled: UnsettledWarnings::default(),
+        budgets: Arc::default(),
+    };
+    let limiter = RateLimiter::new(Store::Memory(Arc::new(MemoryStore::new(100))));
+    Engine::new(limiter, auth, clock, &metrics, seen)
+}
+
+/// A request was once counted when it had arrived. So the requests whose lookups took long left their
+/// window before they were decided, and a full limit passed beside them.
+#[tokio::test]
+async fn a_request_counts_when_its_key_is_known() {
+    let key = NewKey::generate(&KeyForm::default());
+    let clock = Clock::manual(Timestamp::from_micros(1_795_246_126_000_000));
+    let directory = OneKey::new(&key, true, clock.clone());
+    let takes = Rc::clone(&directory.takes);
+    let engine = engine(directory, clock.clone());
+    let window = Span::from_secs(10);
+    let quota = Quota::new(1, window).expect("it is one");
+    let log = Algorithm::SlidingLog(SlidingLog::new(quota).expect("it is short"));
+    let policies = vec![Arc::new(Policy::new("p", KeyExpr::Global, log))];
+    let secret = Arc::new(SharedSecret::new(Secret::from_bytes([3; 16])));
+    let rules = Rules::new(vec![Route::for_all(policies)], settings(), secret);
+    let request = Request::get("/").header("host", "a.test").header("x-api-key", &*key.text);
+    let (head, ()) = request.body(()).expect("a request").into_parts();
+    let view = RequestView::of(&head, [192, 0, 2, 1].into()).expect("it is clear");
+    for (lookup, retry) in [(window, None), (Span::ZERO, Some(Retry::After(window)))] {
+        takes.set(lookup);
+        let moment = clock.moment();
+        let placed = Placed::find(&rules, &view, moment.wall).expect("the route");
+        let headroom = |_| Headroom::default();
+        let judgement = engine.judge(&rules, &placed, moment, headroom, |_| true).await;
+        let refused = match judgement.decision.outcome {
+            Outcome::Refuse(retry) => Some(retry),
+            _ => None,
+        };
+        assert_eq!(refused, retry);
+        assert_eq!(judgement.now, clock.now());
     }
 }

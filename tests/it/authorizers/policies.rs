@@ -1,5 +1,6 @@
 //! Policies before and behind an authorizer.
 
+use std::thread;
 use std::time::Duration;
 
 use super::portal::Portal;
@@ -66,6 +67,25 @@ fn a_policy_counts_by_what_the_authorizer_says() {
             "{line}"
         );
     }
+}
+
+/// A request was once counted when it had arrived, however long the authorizer took.
+#[test]
+fn a_request_counts_when_the_authorizer_has_answered() {
+    let portal = Portal::answering(|request, usual| {
+        if request.fields("x-forwarded-uri") == ["/slow"] {
+            thread::sleep(Duration::from_secs(3));
+        }
+        usual
+    });
+    let origin = Origin::hello();
+    let top = "policies: { by-user: { key: \"authorizer:remote-user\", limit: 1/minute, \
+               algorithm: sliding_log } }";
+    let gateway = gateway(&portal.url(), &origin, "timeout: 20s", "policies: [by-user]", top);
+    assert_eq!(get(&gateway, "/", &[ANN]).status, 200);
+    let refused = get(&gateway, "/slow", &[ANN]);
+    assert_eq!(refused.status, 429);
+    assert!(refused.number("Retry-After") <= 57, "{refused:?}");
 }
 
 #[test]
