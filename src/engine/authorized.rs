@@ -20,7 +20,7 @@ impl Engine {
         request: &RequestView<'_>,
         headroom: Headroom,
     ) -> Judgement<'r> {
-        let Moment { now, wall, .. } = self.clock.moment();
+        let Moment { mut now, wall, .. } = self.clock.moment();
         let subject = rules.subject(request, index, wall);
         let route = rules.route(index);
         let Deciding { limiter, auth, timer, seen, .. } = &*self.deciding;
@@ -29,9 +29,8 @@ impl Engine {
         }
         let begun = timer.begin();
         if rules.asks_for_credentials(index) {
-            auth.look_up_key(&subject, now).await;
+            now = self.look_up_key(rules, &subject, now).await;
         }
-        let now = self.time_with_credentials(rules, now);
         let second = route.policies.iter().filter(|policy| policy.needs_authorizer());
         let mut decision = match route.may_delay() {
             true => limiter.decide_open(second, &subject, headroom, now).await,

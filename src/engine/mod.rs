@@ -250,8 +250,7 @@ impl Engine {
         let mut credential = Credential::default();
         let mut refusal = None;
         if rules.asks_for_credentials(index) {
-            auth.look_up_key(subject, now).await;
-            now = self.time_with_credentials(rules, now);
+            now = self.look_up_key(rules, subject, now).await;
             // A preflight has no credentials, and is no request of its client alone.
             if !is_preflight {
                 (credential, refusal) = auth.check(route, subject, now, awaits_body);
@@ -338,11 +337,18 @@ impl Engine {
         }
     }
 
-    /// The time at which the credentials of a request are known, which were asked for at `asked`. A
-    /// check of a password and a lookup of a key may take seconds.
-    fn time_with_credentials(&self, rules: &Rules, asked: Timestamp) -> Timestamp {
-        match self.deciding.auth.knows_at_once(rules.clients()) {
-            true => asked,
+    /// Looks up the key of a request, whose password was checked before. Returns the time at which its
+    /// credentials are known: both may take seconds.
+    async fn look_up_key(
+        &self,
+        rules: &Rules,
+        subject: &Subject<'_, '_>,
+        now: Timestamp,
+    ) -> Timestamp {
+        let auth = &self.deciding.auth;
+        auth.look_up_key(subject, now).await;
+        match auth.knows_at_once(rules.clients()) {
+            true => now,
             false => self.clock.now(),
         }
     }

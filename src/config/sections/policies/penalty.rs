@@ -13,7 +13,8 @@ use crate::config::scalar::{Period, Rate};
 #[serde(rename = "penalty", default)]
 #[schemars(deny_unknown_fields, extend("required" = ["after", "ban"]))]
 pub struct RawPenalty {
-    /// The refusals that lead to a ban: with 3/10s, the third one within ten seconds.
+    /// The refusals that lead to a ban: with 3/10s, about the third one within ten seconds. They are
+    /// counted as by `sliding_window`, so the rest of an older one can count for twice this time.
     #[schemars(example = &"10/minute")]
     after: Field<Rate>,
     /// The length of the first ban. Each further ban lasts twice as long.
