@@ -113,15 +113,6 @@ impl Snapshot {
     }
 }
 
-/// The route that judges requests once more which only these policies refuse.
-#[derive(Clone, Debug)]
-pub struct Overflow {
-    /// The names of the policies.
-    pub policies: Box<[Arc<str>]>,
-    /// The index of the route.
-    pub route: usize,
-}
-
 /// How the requests of one route are handled.
 #[derive(Clone, Debug)]
 pub struct Handling {
@@ -135,8 +126,6 @@ pub struct Handling {
     pub fallback: Option<Box<FallbackSettings>>,
     /// Which requests are copied to another upstream, if some are.
     pub mirror: Option<Box<MirrorSettings>>,
-    /// Where requests go that only some of its policies refuse.
-    pub overflow: Option<Box<Overflow>>,
     /// Which responses are compressed, if some are.
     pub compress: Option<Arc<CompressSettings>>,
     /// The largest request body in bytes. None: no bound.

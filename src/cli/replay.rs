@@ -147,7 +147,7 @@ fn format(args: &ReplayArgs) -> Result<Option<Format>, Problem> {
 /// The rules of a configuration. Files of overrides and addresses of servers are not used.
 fn setup(config: Config, path: &Path) -> Setup {
     let name = path.file_name().unwrap_or(path.as_os_str());
-    let overflowing = config.routes.iter().filter(|route| route.handling.overflow.is_some());
+    let overflowing = config.routes.iter().filter(|route| route.rule.overflow.is_some());
     let overflowing = overflowing.map(|route| Arc::clone(&route.rule.name)).collect();
     Setup {
         name: name.to_string_lossy().into_owned(),

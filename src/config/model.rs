@@ -110,7 +110,6 @@ impl Config {
                 fallback: None,
                 compress: None,
                 mirror: None,
-                overflow: None,
                 max_body_bytes: None,
                 max_response_bytes: None,
                 refusals: None,

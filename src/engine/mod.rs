@@ -182,16 +182,19 @@ pub enum Undecidable {
     Malformed(#[from] Malformed),
 }
 
-/// The refusal of a request by those of its policies that need no body, if one refuses.
+/// The refusal of a request by those of its policies that need no body, if one refuses. Those whose
+/// refusal leads to another route do not refuse alone: the policies that need the body are asked, too.
 async fn refused_before_body<'r>(
     limiter: &RateLimiter,
+    route: &Route,
     policies: impl Iterator<Item = &'r Arc<Policy>> + Clone,
     subject: &Subject<'r, '_>,
     now: Timestamp,
 ) -> Option<Decision<&'r Arc<Policy>>> {
     let policies = policies.filter(|policy| AskedPolicies::WithoutBody.contain(policy));
     policies.clone().next()?;
-    Box::pin(limiter.refuse_known(policies, subject, now)).await
+    let is_final = |policy: &Policy| !route.overflow.as_ref().is_some_and(|it| it.has(policy));
+    Box::pin(limiter.refuse_known(policies, subject, is_final, now)).await
 }
 
 impl Engine {
@@ -268,7 +271,7 @@ impl Engine {
         // in memory needs no future.
         let mut decision = match refusal {
             None if awaits_body => {
-                let known = refused_before_body(limiter, policies, subject, now).await;
+                let known = refused_before_body(limiter, route, policies, subject, now).await;
                 is_undecided = known.is_none();
                 known.unwrap_or_else(|| Decision::uncounted(Outcome::Admit))
             }

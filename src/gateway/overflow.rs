@@ -10,26 +10,29 @@ use std::sync::Arc;
 use http::Response;
 use http::request::Parts;
 use hyper::body::Body as _;
-use tollgate_core::decision::{Decision, Outcome};
+use tollgate_core::decision::Decision;
 use tollgate_core::policy::Policy;
 use tollgate_core::request::Content;
 
 use super::body::ResponseBody;
 use super::exchange::Exchange;
 use super::{Client, Gateway};
-use crate::engine::Judgement;
+use crate::engine::{AskedPolicies, Judgement};
 use crate::server::ClientBody;
-use crate::snapshot::Overflow;
 
 impl Gateway {
     /// The index of the route that judges this refused request once more, if there is one.
     pub fn overflow_of(&self, judgement: &Judgement<'_>) -> Option<usize> {
+        // The route demands a credential of it, too.
+        if judgement.asked == AskedPolicies::Unproved {
+            return None;
+        }
         self.overflow_from(judgement.route, &judgement.decision)
     }
 
     /// The same for this decision of the route with this index.
     pub fn overflow_from(&self, route: usize, decision: &Decision<&Arc<Policy>>) -> Option<usize> {
-        let overflow = self.snapshot.routes[route].overflow.as_deref()?;
+        let overflow = self.snapshot.rules.route(route).overflow.as_deref()?;
         overflow.takes(decision).then_some(overflow.route)
     }
 
@@ -52,14 +55,5 @@ impl Gateway {
         let moment = self.engine.clock().moment();
         let mut judged = self.judge_on(route, &client, &head, has_content, values, moment).await;
         self.carry_out(&client, &mut judged, (head, body), exchange).await
-    }
-}
-
-impl Overflow {
-    /// Whether only its policies refuse the request.
-    pub fn takes(&self, decision: &Decision<&Arc<Policy>>) -> bool {
-        let has = |policy: &Policy| self.policies.contains(&policy.name);
-        matches!(decision.outcome, Outcome::Refuse(_))
-            && decision.reports.iter().filter(|it| it.refuses()).all(|it| has(it.policy))
     }
 }

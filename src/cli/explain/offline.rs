@@ -47,7 +47,7 @@ pub async fn explained(
     let patches = Resolved::default();
     let headroom = |_| None;
     let overflow = |route: usize, decision: &Decision<&Arc<Policy>>| {
-        let overflow = config.routes[route].handling.overflow.as_deref()?;
+        let overflow = rules.route(route).overflow.as_deref()?;
         overflow.takes(decision).then_some(overflow.route)
     };
     let with = Explaining {

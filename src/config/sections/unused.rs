@@ -25,7 +25,7 @@ const MAX_COMPARED: usize = 1000;
 pub fn warn_covered(raw: &List<RawRoute>, config: &Config, cx: &Context<'_>) {
     let written: Vec<_> = raw.items().collect();
     let name = |index: usize| written[index].value.shown_name(index);
-    let overflows = config.routes.iter().filter_map(|route| route.handling.overflow.as_ref());
+    let overflows = config.routes.iter().filter_map(|route| route.rule.overflow.as_ref());
     let targets: HashSet<usize> = overflows.map(|overflow| overflow.route).collect();
     for (index, route) in config.routes.iter().enumerate() {
         if targets.contains(&index) {

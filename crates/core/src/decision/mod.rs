@@ -30,6 +30,7 @@ mod limiter;
 mod lists;
 mod moment;
 mod outcome;
+mod overflow;
 mod overrides;
 mod passage;
 mod peek;

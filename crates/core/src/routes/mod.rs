@@ -30,7 +30,7 @@ use self::router::Router;
 pub use host::{HostPattern, HostPatternError};
 pub use part::{Part, PartMatch, Wanted};
 pub use passed_over::{Mismatch, PassedOver};
-pub use route::Route;
+pub use route::{Overflow, Route};
 pub use split::{Branch, Destination, Point, Split};
 
 /// The routes, and the settings that identify clients. A snapshot contains them.

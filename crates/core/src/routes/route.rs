@@ -47,6 +47,24 @@ pub struct Route {
     pub has_authorizer: bool,
     /// Whether the body of a request is read, because one of the policies needs it.
     pub reads_body: bool,
+    /// Where requests go that only some of the policies refuse.
+    pub overflow: Option<Box<Overflow>>,
+}
+
+/// The route that judges requests once more which only these policies refuse.
+#[derive(Clone, Debug)]
+pub struct Overflow {
+    /// The names of the policies.
+    pub policies: Box<[Arc<str>]>,
+    /// The index of the route.
+    pub route: usize,
+}
+
+impl Overflow {
+    /// Whether a policy is one of them.
+    pub fn has(&self, policy: &Policy) -> bool {
+        self.policies.contains(&policy.name)
+    }
 }
 
 impl Route {
@@ -67,6 +85,7 @@ impl Route {
             auth: Box::default(),
             has_authorizer: false,
             reads_body: false,
+            overflow: None,
         }
     }
 

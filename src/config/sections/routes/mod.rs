@@ -301,6 +301,7 @@ impl RawRoute {
                 answers_preflights: handling.cors.is_some(),
                 has_authorizer: authorizer.is_some(),
                 reads_body: handling.read_body.is_some(),
+                overflow: None,
             },
             handling,
             written: self.written(),
@@ -331,7 +332,6 @@ impl RawRoute {
                 .and_then(|raw| RawFallback::compile(raw, action.as_ref(), shown, known, cx)),
             mirror: mirror
                 .and_then(|raw| RawMirror::compile(raw, action.as_ref(), shown, known, cx)),
-            overflow: None,
             max_body_bytes: self.max_body.value().map(|size| size.0),
             max_response_bytes: self.max_response.value().map(|size| size.0),
             refusals,

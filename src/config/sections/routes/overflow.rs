@@ -4,11 +4,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_core::policy::{BodyWords, KeyExpr, MAX_POINTERS};
 use tollgate_core::request::Segment;
+use tollgate_core::routes::Overflow;
 
 use crate::config::field::{Field, List, Spanned};
 use crate::config::model::Route;
 use crate::config::sections::context::Context;
-use crate::snapshot::{Action, Overflow};
+use crate::snapshot::Action;
 
 /// A later route for requests that some policies refuse.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -57,7 +58,7 @@ pub fn connect(
                 cx.error(given.span, &message, advice);
             }
         }
-        route.handling.overflow = Some(Box::new(overflow));
+        route.rule.overflow = Some(Box::new(overflow));
     }
 }
 

@@ -30,7 +30,7 @@ fn ask<T>(question: impl FnOnce(&Subject<'_, '_>) -> T) -> T {
 /// Whether the policies refuse a request before it is complete.
 fn refuses(limiter: &RateLimiter, policies: &[Arc<Policy>]) -> bool {
     let known = ask(|subject| {
-        let known = limiter.refuse_known(policies.iter(), subject, Timestamp::default());
+        let known = limiter.refuse_known(policies.iter(), subject, |_| true, Timestamp::default());
         known.now_or_never().expect("memory decides at once")
     });
     known.is_some_and(|decision| !matches!(decision.outcome, Outcome::Admit))
@@ -84,8 +84,27 @@ fn such_a_refusal_counts_for_a_penalty() {
     assert!(refuses(&limiter, &policies) && refuses(&limiter, &policies));
     let later = Timestamp::from_micros(90_000_000);
     let decision = ask(|subject| {
-        let known = limiter.refuse_known(policies.iter(), subject, later);
+        let known = limiter.refuse_known(policies.iter(), subject, |_| true, later);
         known.now_or_never().expect("memory decides at once")
     });
     assert!(decision.is_some(), "the client is banned, and its limit is free again");
+}
+
+#[test]
+fn a_refusal_that_is_not_final_is_known_only_with_another_one() {
+    let limiter = limiter();
+    let policies = [Arc::new(policy("a", 1, MINUTE)), Arc::new(policy("b", 2, MINUTE))];
+    let refusing = || {
+        let known = ask(|subject| {
+            let is_final = |policy: &Policy| &*policy.name == "b";
+            let known =
+                limiter.refuse_known(policies.iter(), subject, is_final, Timestamp::default());
+            known.now_or_never().expect("memory decides at once")
+        });
+        known.map(|decision| decision.reports.iter().filter(|it| it.refuses()).count())
+    };
+    assert!(is_admitted(&limiter, &policies));
+    assert_eq!(refusing(), None, "a refuses");
+    assert!(is_admitted(&limiter, &policies[1..]));
+    assert_eq!(refusing(), Some(2), "both refuse, and both are told");
 }
