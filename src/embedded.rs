@@ -51,10 +51,11 @@ pub enum EmbedError {
 ///
 /// Some parts need a gateway. These policies are left out, with a warning in the log: those whose
 /// key is the route, a parameter of its path, a client certificate, a field of an authorizer or a
-/// value in the body; those with a cost by `messages` or `body_bytes`; and those in money if the
-/// model is named in the body. Other settings have less effect, with a warning: `elastic`,
-/// `penalty.delay`, `warn`, `ask_usage`, and a `reserve` that is an estimate. The `response` of a
-/// policy is not used: see the trait `Refuse` of the library.
+/// value in the body; those by the user if users have passwords (`client.user.basic`); those with a
+/// cost by `messages` or `body_bytes`; and those in money if the model is named in the body. Other
+/// settings have less effect, with a warning: `elastic`, `penalty.delay`, `warn`, `ask_usage`, and a
+/// `reserve` that is an estimate. The `response` of a policy is not used: see the trait `Refuse` of
+/// the library.
 ///
 /// ```
 /// let text = r#"
@@ -144,7 +145,8 @@ fn limiter(config: Config) -> Result<Limiter, EmbedError> {
         (false, _) => KeySource::Settings,
     };
     let mut policies = config.policies;
-    policies.retain(|policy| match needs_gateway(policy) {
+    let has_passwords = config.client.passwords().is_some();
+    policies.retain(|policy| match needs_gateway(policy, has_passwords) {
         Some(cause) => {
             warn!(policy = %policy.name, "the policy is left out: {cause}");
             false
@@ -172,8 +174,9 @@ fn limiter(config: Config) -> Result<Limiter, EmbedError> {
     Ok(Parts { policies, client, keys, store, clock, headers, overrides }.build()?)
 }
 
-/// Why only a gateway can apply the policy. None: an application can apply it.
-fn needs_gateway(policy: &Policy) -> Option<&'static str> {
+/// Why only a gateway can apply the policy, if users have passwords or not. None: an application can
+/// apply it.
+fn needs_gateway(policy: &Policy, has_passwords: bool) -> Option<&'static str> {
     let mut is_known = true;
     for key in policy.keys() {
         key.visit(&mut |key| {
@@ -189,6 +192,11 @@ fn needs_gateway(policy: &Policy) -> Option<&'static str> {
     }
     if !is_known {
         return Some("only a gateway knows its key");
+    }
+    if has_passwords && policy.keys().any(KeyExpr::has_user) {
+        return Some(
+            "only a gateway checks the passwords of client.user.basic, on which its key depends",
+        );
     }
     // A price needs the model. An estimate of tokens needs no more than the length of the body.
     let is_priced_by_body = matches!(policy.unit(), Unit::Money(_))

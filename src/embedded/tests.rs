@@ -118,6 +118,30 @@ fn a_policy_that_only_a_gateway_can_apply_is_left_out() {
     assert!(matches!(from_yaml("listeners: 1"), Err(EmbedError::Mistakes(_))));
 }
 
+/// Regression: such a policy was kept, although no password is ever checked. It refused all users with
+/// 503, or counted them by their address.
+#[test]
+fn a_policy_by_users_with_passwords_is_left_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let users = directory.path().join("htpasswd");
+    let hash = "$2b$05$abcdefghijklmnopqrstuuoXuKqgZXLiJqzfmMXDDhSFPIvxV7t8.";
+    std::fs::write(&users, format!("alice:{hash}\n")).expect("a file");
+    let basic = format!("basic: {{ file: {users:?}, realm: staff }}");
+    for (source, policy, is_kept) in [
+        (&*basic, "key: user, limit: 5/s, missing_key: unauthorized", false),
+        (&basic, "key: { first: [user, ip] }, limit: 5/s", false),
+        (&basic, "key: ip, limit: 5/s, plans: { from: user, limits: { alice: 9/s } }", false),
+        (&basic, "key: ip, limit: 5/s", true),
+        ("header: x-user", "key: user, limit: 5/s", true),
+    ] {
+        let text = in_memory(policy).replace("key: ip, key:", "key:");
+        let client = "client: { trusted_proxies: [10.0.0.0/8]";
+        let text = text.replace(client, &format!("{client}, user: {{ {source} }}"));
+        let limiter = from_yaml(&text).expect("a limiter");
+        assert_eq!(limiter.policy("p").is_ok(), is_kept, "{source} {policy}");
+    }
+}
+
 /// A file with this policy, `p`, whose counters are in memory.
 fn in_memory(policy: &str) -> String {
     format!(
