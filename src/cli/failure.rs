@@ -127,8 +127,8 @@ impl Failure {
             | Self::Ratelimit(ratelimit::Problem::Mistakes(_))
             | Self::Init(_)
             | Self::Import(_)
-            | Self::Prices(_)
-            | Self::Key(_) => ExitCode::from(2),
+            | Self::Prices(_) => ExitCode::from(2),
+            Self::Key(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Override(problem) if problem.is_usage() => ExitCode::from(2),
             Self::StoredKeys(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Replay(problem) if problem.is_usage() => ExitCode::from(2),
@@ -149,6 +149,7 @@ impl Failure {
             | Self::Replay(_)
             | Self::Explain(_)
             | Self::Manual { .. }
+            | Self::Key(_)
             | Self::StoredKeys(_)
             | Self::Output(_) => ExitCode::from(1),
         }

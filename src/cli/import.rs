@@ -1,8 +1,7 @@
 //! `tollgate import`: translates a configuration of another gateway. What `tollgate check` would
 //! refuse is not written.
 
-use std::fs::OpenOptions;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
@@ -11,7 +10,7 @@ use thiserror::Error;
 use tollgate_import::{Imported, Job, Kind, Unreadable, import};
 
 use super::console::say;
-use super::paint;
+use super::{paint, whole_file};
 use crate::config::{Config, Endpoint, Report, ScalarError};
 
 /// Examples for the help.
@@ -28,6 +27,9 @@ Examples:
   tollgate import kong --accept request-transformer -o gateway.yaml kong.yaml
   tollgate import traefik --json -o gateway.yaml dynamic.yaml
   tollgate import envoy-ratelimit -o gateway.yaml config.yaml";
+
+/// The mode of the file, from which the umask takes bits.
+const MODE: u32 = 0o666;
 
 #[derive(Debug, ClapArgs)]
 pub struct ImportArgs {
@@ -138,7 +140,5 @@ fn write(path: &Path, yaml: &str) -> Result<(), Problem> {
         ErrorKind::AlreadyExists => Problem::Exists(path.to_owned()),
         _ => Problem::Unwritable { path: path.to_owned(), error },
     };
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).open(path).map_err(unwritable)?;
-    file.write_all(yaml.as_bytes()).map_err(unwritable)
+    whole_file::write_new(path, yaml, MODE).map_err(unwritable)
 }

@@ -12,8 +12,10 @@ use std::path::Path;
 use self::answers::{Answers, Lines, Terminal};
 pub use self::args::{EXAMPLES, InitArgs};
 pub use self::problem::Problem;
+use super::console::quoted;
 use super::whole_file;
-use crate::config::{Config, Report};
+use crate::config::{Config, ListenAddress, Report};
+use crate::server;
 
 /// What is printed.
 pub enum Output {
@@ -28,9 +30,10 @@ pub enum Output {
 /// # Errors
 /// If an argument is wrong, or the file is there already or cannot be written.
 pub fn run(args: &InitArgs) -> Result<Output, Problem> {
-    // Before the questions: the answers would be lost.
-    if !args.print && !args.force && args.file.exists() {
-        return Err(Problem::Exists(args.file.clone()));
+    // Before the questions: the answers would be lost. No file is kept open, because an interrupt during
+    // the questions would leave it.
+    if !args.print {
+        check_writable(&args.file, args.force).map_err(|error| unwritable(&args.file, error))?;
     }
     let mut lines = Lines { input: stdin().lock(), output: stderr() };
     let is_terminal = stdin().is_terminal() && stderr().is_terminal();
@@ -57,45 +60,67 @@ fn check(text: &str) -> Result<(), Problem> {
 /// The file of the service that the package for Debian installs.
 const OF_PACKAGE: &str = "/etc/tollgate/gateway.yaml";
 
-/// The mode of a file that is gone when it is to be replaced.
-const MODE: u32 = 0o644;
+/// The mode of a new file, from which the umask takes bits.
+const MODE: u32 = 0o666;
 
+/// Writes the file as a whole: one that is written in place is lost on a full disk, and a gateway could
+/// read a part of it.
 fn write(path: &Path, text: &str, force: bool) -> Result<(), Problem> {
-    let unwritable = |error: io::Error| match error.kind() {
+    let written = match force {
+        false => whole_file::write_new(path, text, MODE),
+        true if is_special(path) => {
+            let mut options = OpenOptions::new();
+            let opened = options.write(true).create(true).truncate(true).open(path);
+            opened.and_then(|mut file| file.write_all(text.as_bytes()))
+        }
+        true => whole_file::write(path, text, MODE),
+    };
+    written.map_err(|error| unwritable(path, error))
+}
+
+fn check_writable(path: &Path, force: bool) -> io::Result<()> {
+    match force {
+        false => whole_file::check_new(path),
+        true if is_special(path) => Ok(()),
+        true => whole_file::check(path),
+    }
+}
+
+/// Whether no file takes the place of this one: it is such as /dev/stdout, or a link to a file that is
+/// not there yet.
+fn is_special(path: &Path) -> bool {
+    path.symlink_metadata().is_ok() && !path.is_file()
+}
+
+fn unwritable(path: &Path, error: io::Error) -> Problem {
+    match error.kind() {
         ErrorKind::AlreadyExists => Problem::Exists(path.to_owned()),
         _ => Problem::Unwritable { path: path.to_owned(), error },
-    };
-    // A file that is written in place is lost on a full disk, and a gateway could read a part of it.
-    if force && path.is_file() {
-        return whole_file::write(path, text, MODE).map_err(unwritable);
     }
-    let mut options = OpenOptions::new();
-    options.write(true).create(true);
-    if force {
-        options.truncate(true)
-    } else {
-        options.create_new(true)
-    };
-    let mut file = options.open(path).map_err(unwritable)?;
-    file.write_all(text.as_bytes()).map_err(unwritable)
 }
 
 /// What to do with the file.
 fn next(file: &Path, answers: &Answers) -> String {
     let named = match file.to_str() {
         Some("gateway.yaml") => String::new(),
-        _ => format!(" {}", file.display()),
+        _ => format!(" {}", argument(file)),
     };
-    let port = answers.listen.rsplit_once(':').map_or("8080", |(_, port)| port);
-    let curl = match answers.listen.starts_with("unix:") {
-        true => String::new(),
-        false => format!("\n  curl -i http://127.0.0.1:{port}/"),
+    let address = answers.listen.parse().map(|ListenAddress(address)| address.reachable());
+    let curl = match address {
+        Ok(server::ListenAddress::Tcp(address)) => format!("\n  curl -i http://{address}/"),
+        Ok(server::ListenAddress::Unix(_)) | Err(_) => String::new(),
     };
     let start = match file == Path::new(OF_PACKAGE) {
         true => "systemctl reload-or-restart tollgate".to_owned(),
         false => format!("tollgate run{named}"),
     };
     format!("{} is written. Next:\n  tollgate check{named}\n  {start}{curl}\n", file.display())
+}
+
+/// A file as an argument of a command in a shell. Its name is no option.
+fn argument(file: &Path) -> String {
+    let text = file.to_string_lossy();
+    quoted(&if text.starts_with('-') { format!("./{text}") } else { text.into_owned() })
 }
 
 #[cfg(test)]
@@ -123,17 +148,41 @@ mod tests {
         write(&directory.path().join("other.yaml"), "new", true).unwrap();
     }
 
-    #[test]
-    fn the_file_of_the_package_is_that_of_the_service() {
-        let answers = Answers {
+    fn answers(listen: &str) -> Answers {
+        Answers {
             to: "http://127.0.0.1:9000".to_owned(),
             limit: "100/minute".to_owned(),
             key: "ip".to_owned(),
-            listen: "0.0.0.0:8080".to_owned(),
+            listen: listen.to_owned(),
             trusted_proxies: Vec::new(),
             redis: None,
             admin: None,
-        };
+        }
+    }
+
+    #[test]
+    fn the_next_commands_reach_the_gateway_and_name_the_file() {
+        for (listen, url) in [
+            ("0.0.0.0:8080", "http://127.0.0.1:8080/"),
+            ("[::]:81", "http://[::1]:81/"),
+            ("[::1]:8080", "http://[::1]:8080/"),
+            ("192.0.2.1:8080", "http://192.0.2.1:8080/"),
+        ] {
+            let shown = next(Path::new("own.yaml"), &answers(listen));
+            assert!(shown.ends_with(&format!("\n  curl -i {url}\n")), "{shown}");
+        }
+        let socket = next(Path::new("own.yaml"), &answers("unix:/run/own.sock"));
+        assert!(!socket.contains("curl"), "{socket}");
+        for (file, argument) in [("my file.yaml", "'my file.yaml'"), ("-x.yaml", "./-x.yaml")] {
+            let shown = next(Path::new(file), &answers("0.0.0.0:8080"));
+            let commands = format!("  tollgate check {argument}\n  tollgate run {argument}\n");
+            assert!(shown.contains(&commands), "{shown}");
+        }
+    }
+
+    #[test]
+    fn the_file_of_the_package_is_that_of_the_service() {
+        let answers = answers("0.0.0.0:8080");
         let shown = next(Path::new(OF_PACKAGE), &answers);
         assert!(shown.contains("  systemctl reload-or-restart tollgate\n"), "{shown}");
         assert!(!shown.contains("tollgate run"), "{shown}");

@@ -4,15 +4,15 @@
 mod args;
 mod entry;
 
-use std::io::{self, BufRead as _, ErrorKind, IsTerminal as _, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
+use std::path::PathBuf;
 
 use thiserror::Error;
 use tollgate_core::api_keys::{KeyDigest, KeyForm, NewKey, PrefixError};
 
 use super::console::say;
-use super::whole_file;
-use crate::config::{api_key_mistakes, api_keys_in, open_regular};
+use super::whole_file::{Edited, NotWritten};
+use crate::config::{api_key_mistakes, api_keys_in};
 use args::CreateArgs;
 pub use args::{EXAMPLES, KeyArgs, KeyCommand};
 
@@ -43,6 +43,9 @@ pub enum Problem {
         "{0} does not end with its list of keys, and is not changed: make the key without --file, and add the entry"
     )]
     Form(PathBuf),
+    /// Another program has written the file.
+    #[error("{0} was changed in the meantime, and no key is made: run it again")]
+    Changed(PathBuf),
     /// The file cannot be read or written.
     #[error("{path} cannot be changed: {error}", path = path.display())]
     File {
@@ -76,6 +79,22 @@ pub enum Problem {
     /// What was read is not one key.
     #[error("standard input has more than one line, or a line above 64 KiB; give it one key")]
     ManyLines,
+}
+
+impl Problem {
+    /// Whether the fault is in the arguments, the input or the file.
+    pub const fn is_usage(&self) -> bool {
+        match self {
+            Self::Prefix(_)
+            | Self::Entry(_)
+            | Self::Mistakes { .. }
+            | Self::Form(_)
+            | Self::File { .. }
+            | Self::NoKey
+            | Self::ManyLines => true,
+            Self::Changed(_) | Self::Input(_) | Self::NotShown { .. } | Self::Output(_) => false,
+        }
+    }
 }
 
 /// Runs a command that is not about a store.
@@ -128,7 +147,8 @@ fn create(args: &CreateArgs) -> Result<(), Problem> {
     let Some(path) = &args.file else {
         return print(&format!("{}\n{entry}", key.text)).map_err(Problem::Output);
     };
-    let before = read(path)?;
+    let refused = |error| Problem::File { path: path.clone(), error };
+    let (file, before) = Edited::read(path).map_err(refused)?;
     if let Some(mistakes) = api_key_mistakes(&path.to_string_lossy(), &before, &form) {
         return Err(Problem::Mistakes { path: path.clone(), mistakes });
     }
@@ -140,8 +160,10 @@ fn create(args: &CreateArgs) -> Result<(), Problem> {
             None => Problem::Form(path.clone()),
         });
     }
-    whole_file::write(path, &after, MODE)
-        .map_err(|error| Problem::File { path: path.clone(), error })?;
+    file.write(&after, MODE).map_err(|error| match error {
+        NotWritten::Changed => Problem::Changed(path.clone()),
+        NotWritten::Refused(error) => refused(error),
+    })?;
     say(&format!(
         "{} has the key {}; this is its text, which is not shown again:",
         path.display(),
@@ -149,12 +171,4 @@ fn create(args: &CreateArgs) -> Result<(), Problem> {
     ));
     let lost = |error| Problem::NotShown { path: path.clone(), id: key.id.to_string(), error };
     print(&key.text).map_err(lost)
-}
-
-fn read(path: &Path) -> Result<String, Problem> {
-    match open_regular(path).and_then(io::read_to_string) {
-        Ok(text) => Ok(text),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(Problem::File { path: path.to_owned(), error }),
-    }
 }

@@ -6,7 +6,7 @@ mod number;
 mod report;
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, Subcommand};
@@ -161,9 +161,12 @@ fn why_nothing(taken: &Taken, wanted: &Wanted) -> String {
 }
 
 fn write(path: &Path, text: &str, replaces: bool) -> Result<(), Problem> {
-    if !replaces && path.symlink_metadata().is_ok() {
-        return Err(Problem::Exists(path.to_owned()));
-    }
-    whole_file::write(path, text, MODE)
-        .map_err(|error| Problem::Unwritable { path: path.to_owned(), error })
+    let written = match replaces {
+        true => whole_file::write(path, text, MODE),
+        false => whole_file::write_new(path, text, MODE),
+    };
+    written.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Problem::Exists(path.to_owned()),
+        _ => Problem::Unwritable { path: path.to_owned(), error },
+    })
 }

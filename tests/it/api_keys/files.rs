@@ -92,3 +92,19 @@ fn a_key_is_written_to_the_end_of_the_list_and_nowhere_else() {
     let wrong = Program::run(&["key", "create", "--expires", "tomorrow"]);
     assert_eq!((wrong.code, &*wrong.stdout), (Some(2), ""), "{}", wrong.stderr);
 }
+
+/// Each run reads the file, and replaces it. What another one has written in between was lost, though
+/// its key was handed out.
+#[test]
+fn keys_that_are_made_at_the_same_time_are_all_in_the_file() {
+    let keys = Keys::new();
+    let made: Vec<String> = thread::scope(|scope| {
+        let runs: Vec<_> = (0..8).map(|_| scope.spawn(|| keys.create(&[]))).collect();
+        runs.into_iter().map(|it| it.join().expect("it is made")).collect()
+    });
+    let text = keys.text();
+    assert_eq!(text.lines().count(), 1 + made.len(), "{text}");
+    for key in &made {
+        assert!(text.contains(id(key)), "{} is not in {text}", id(key));
+    }
+}

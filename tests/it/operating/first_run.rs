@@ -111,6 +111,43 @@ fn five_questions_are_asked_at_a_terminal() {
     good(directory.path(), "gateway.yaml");
 }
 
+/// What was typed would be lost.
+#[test]
+fn nothing_is_asked_if_the_file_cannot_be_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::os::unix::fs::symlink("gone.yaml", directory.path().join("link")).expect("a link");
+    for (file, why) in [
+        ("absent/gateway.yaml", "No such file or directory"),
+        ("link", "is there already"),
+        ("--force absent/gateway.yaml", "No such file or directory"),
+    ] {
+        let shown = at_terminal(directory.path(), &format!("init {file}"), "builtin:echo\\n");
+        assert!(shown.contains(why) && !shown.contains("] "), "{shown}");
+    }
+    assert_eq!(fs::read_dir(directory.path()).expect("it is there").count(), 1);
+}
+
+/// The part of a file would be read by a gateway that watches it, and be in the way of the next run.
+#[test]
+fn a_full_disk_leaves_no_part_of_a_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let conf = "server { listen 8080; location / { proxy_pass http://127.0.0.1:9000; } }\n";
+    fs::write(directory.path().join("nginx.conf"), conf).expect("a file");
+    for command in ["init --to builtin:echo", "import nginx -o gateway.yaml nginx.conf"] {
+        let run = |limit: &str| {
+            let program = env!("CARGO_BIN_EXE_tollgate");
+            let script = format!("trap '' XFSZ; {limit}; exec {program} {command}");
+            done(Command::new("bash").args(["-c", &script]).current_dir(directory.path()))
+        };
+        let full = run("ulimit -f 0");
+        assert!(full.stderr.contains("File too large"), "{}", full.stderr);
+        assert_eq!(fs::read_dir(directory.path()).expect("it is there").count(), 1, "{command}");
+        let written = run("true");
+        assert_eq!(written.code, Some(0), "{}", written.stderr);
+        fs::remove_file(directory.path().join("gateway.yaml")).expect("it is there");
+    }
+}
+
 /// A terminal has a link to a page; a pipe, a file and a service have none.
 #[test]
 fn a_gateway_at_a_terminal_has_a_page_with_a_token_of_its_own() {
