@@ -230,7 +230,7 @@ fn policy(args: &PolicyArgs) -> Result<(), Failure> {
         true => write!(out(), "{}", output.text)?,
         false => write!(styled_out(), "{}", output.text)?,
     }
-    Ok(())
+    Ok(output.failure.map_or(Ok(()), Err)?)
 }
 
 fn reset(args: &ResetArgs) -> Result<(), Failure> {

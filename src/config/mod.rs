@@ -77,7 +77,7 @@ pub(crate) use prices::check as check_prices;
 pub use problem::{Report, Reported};
 pub(crate) use progress::Progress;
 pub(crate) use regular_file::{check as check_regular, open as open_regular};
-pub use scalar::{Endpoint, KeyLimit, ListenAddress, LoneKey, Rate, ScalarError};
+pub use scalar::{Date, Endpoint, KeyLimit, ListenAddress, LoneKey, Rate, ScalarError};
 use sections::RawConfig;
 pub(crate) use sections::temporary_admin;
 pub use surroundings::NamedFile;

@@ -5,6 +5,7 @@
 
 mod args;
 mod text;
+mod times;
 
 use std::io;
 
@@ -29,6 +30,17 @@ pub enum Problem {
     /// Another operator was faster.
     #[error("the policy \"{0}\" was changed in the meantime; nothing was done: look at it again")]
     Changed(String),
+    /// The limit that was tried is set, and its trial has not ended.
+    #[error(
+        "the limit was set, but the trial beside it may go on: {why}; end it with: {end}",
+        why = unended(.error)
+    )]
+    TrialGoesOn {
+        /// Why it has not ended.
+        error: Box<Problem>,
+        /// The command that ends it.
+        end: String,
+    },
     /// No other limit is tried.
     #[error(
         "no limit is tried beside the policy \"{0}\"; begin with: tollgate policy try {word} LIMIT",
@@ -58,11 +70,21 @@ impl Problem {
     }
 }
 
+/// Why a trial has not ended. Something was done before.
+fn unended(error: &Problem) -> String {
+    match error {
+        Problem::Changed(_) => "the policy was changed in the meantime".to_owned(),
+        other => other.to_string(),
+    }
+}
+
 /// What is printed.
 pub struct Output {
     pub text: String,
     /// Whether it is for programs.
     pub is_json: bool,
+    /// What has failed after that.
+    pub failure: Option<Problem>,
 }
 
 /// Shows or changes policies.
@@ -109,12 +131,12 @@ async fn perform(command: &PolicyCommand) -> Result<Output, Problem> {
             }
             let items = clean::document(Value::Array(items));
             let text = if *json { format!("{items:#}\n") } else { text::list(&items) };
-            Ok(Output { text, is_json: *json })
+            Ok(Output { text, is_json: *json, failure: None })
         }
         PolicyCommand::Show { policy, gateway, json } => {
             let Answer { document, .. } = look(&gateway.find()?, policy).await?;
             let text = if *json { format!("{document:#}\n") } else { text::show(&document) };
-            Ok(Output { text, is_json: *json })
+            Ok(Output { text, is_json: *json, failure: None })
         }
         PolicyCommand::Set { policy, limit, gateway: named, change } => {
             let gateway = named.find()?;
@@ -157,14 +179,17 @@ async fn apply(named: &GatewayArgs, policy: &str, args: &ChangeArgs) -> Result<O
             values[name] = tried[name].clone();
         }
     }
-    let mut after = patch(gateway, policy, &before, values, args).await?;
-    // A trial whose limit was written into the file has ended with it.
-    if !after.document["candidate"].is_null() {
-        let path = format!("{}/candidate", path(policy));
-        after = change(gateway, policy, Method::DELETE, &path, None, &after).await?;
-    }
+    let after = patch(gateway, policy, &before, values, args).await?;
     let changing = Changing { policy, gateway: named.arguments(), is_persistent: args.persist };
-    Ok(told(changing.set(&before.document, &after.document)))
+    let told = told(changing.set(&before.document, &after.document));
+    // A trial whose limit was written into the file has ended with it.
+    if after.document["candidate"].is_null() {
+        return Ok(told);
+    }
+    let path = format!("{}/candidate", path(policy));
+    let ended = change(gateway, policy, Method::DELETE, &path, None, &after).await;
+    let goes_on = |error| Problem::TrialGoesOn { error: Box::new(error), end: changing.end() };
+    Ok(Output { failure: ended.err().map(goes_on), ..told })
 }
 
 /// Removes the change of a policy, or else the limit that is tried beside it.
@@ -239,7 +264,7 @@ async fn change(
 }
 
 fn told(text: String) -> Output {
-    Output { text, is_json: false }
+    Output { text, is_json: false, failure: None }
 }
 
 fn path(policy: &str) -> String {

@@ -8,6 +8,7 @@ use tollgate_core::decision::REFUSING;
 use tollgate_core::time::Span;
 use tollgate_top::texts::amount;
 
+use super::times::between;
 use crate::cli::console::quoted;
 use crate::cli::paint::{FAINT, GOOD, STRONG, WARNING, paint};
 
@@ -33,16 +34,23 @@ impl Changing<'_> {
         };
         row(&mut text, "In force", &format!("{}, {end}", scope(after)));
         let undo = self.command(&format!("undo {}", self.name()));
-        let set = format!("set {} {}", self.name(), quoted(&old));
         // An earlier change, of the limit or of another value, would be undone with this one.
         let is_first = before["patch"].is_null();
         match (self.is_persistent, is_first) {
-            // The file has the new value, so the old one is set, not gone back to.
-            (true, _) => row(&mut text, "Undo", &self.command(&format!("{set} --persist"))),
-            (false, false) => {
-                row(&mut text, "Undo", &self.command(&set));
-                row(&mut text, "", &undo);
+            // The file has the new value, so its old one is set, not gone back to.
+            (true, _) => {
+                let set = self.setting(&in_file(before));
+                row(&mut text, "Undo", &self.command(&format!("{set} --persist")));
             }
+            (false, false) => match for_its_rest(before, after) {
+                Some(lasts) => {
+                    let set = self.setting(&old);
+                    row(&mut text, "Undo", &self.command(&format!("{set}{lasts}")));
+                    row(&mut text, "", &undo);
+                }
+                // The earlier change has ended.
+                None => row(&mut text, "Undo", &undo),
+            },
             (false, true) => row(&mut text, "Undo", &undo),
         }
         text
@@ -61,8 +69,13 @@ impl Changing<'_> {
         row(&mut text, "Complete", &format!("from {} on", word(&tried["warming_until"])));
         row(&mut text, "See", &self.command(&format!("show {}", self.name())));
         row(&mut text, "Apply", &self.command(&format!("apply {}", self.name())));
-        row(&mut text, "Undo", &self.command(&format!("undo {} --trial", self.name())));
+        row(&mut text, "Undo", &self.end());
         text
+    }
+
+    /// The command that ends the trial of another limit.
+    pub fn end(&self) -> String {
+        self.command(&format!("undo {} --trial", self.name()))
     }
 
     /// A change was removed.
@@ -86,6 +99,11 @@ impl Changing<'_> {
 
     fn name(&self) -> String {
         quoted(self.policy)
+    }
+
+    /// The arguments that set a limit.
+    fn setting(&self, limit: &str) -> String {
+        format!("set {} {}", self.name(), quoted(limit))
     }
 
     fn command(&self, end: &str) -> String {
@@ -238,6 +256,23 @@ fn minute(policy: &Value) -> (u64, u64) {
     (all, refused)
 }
 
+/// The limit that the file had. One that was set for a time was never in it.
+fn in_file(before: &Value) -> String {
+    match &before["definition"]["limit"] {
+        Value::String(written) if !before["patch"]["limit"].is_null() => written.clone(),
+        _ => limit(&before["limit"]),
+    }
+}
+
+/// The argument with which an earlier change is made again: it ends when it would have ended. None: it
+/// has ended by now.
+fn for_its_rest(before: &Value, after: &Value) -> Option<String> {
+    match &before["patch"]["ends"] {
+        Value::Null => Some(String::new()),
+        ends => Some(format!(" --for {}", between(&after["patch"]["since"], ends)?)),
+    }
+}
+
 /// A limit as the file writes it.
 fn limit(value: &Value) -> String {
     match value["units"].as_u64() {
@@ -295,6 +330,22 @@ mod tests {
         let twice = plain(&changing(false).set(&patched, &policy(200, json!({ "ends": null }))));
         assert!(twice.contains("set 'a b' 150/1m -c g.yaml\n"), "{twice}");
         assert!(twice.contains("tollgate policy undo 'a b'"), "{twice}");
+        // An earlier change that ends is made again for the rest of its time.
+        let ending = json!({ "limit": "150/1m", "ends": "2026-11-26T10:30:00.000Z" });
+        let ending = policy(150, ending);
+        for (since, undo) in [
+            ("2026-11-26T10:29:18.100Z", "set 'a b' 150/1m --for 42s -c g.yaml\n"),
+            ("2026-11-26T10:30:00.000Z", "Undo      tollgate policy undo 'a b' -c g.yaml\n"),
+        ] {
+            let after = policy(200, json!({ "ends": null, "since": since }));
+            let text = plain(&changing(false).set(&ending, &after));
+            assert!(text.contains(undo) && text.contains("policy undo 'a b'"), "{text}");
+        }
+        // The file has never had the limit of a change.
+        let mut of_file = patched.clone();
+        of_file["definition"] = json!({ "limit": "100/minute" });
+        let kept = plain(&changing(true).set(&of_file, &policy(200, Value::Null)));
+        assert!(kept.contains("set 'a b' 100/minute --persist -c g.yaml\n"), "{kept}");
         // The change of another value stays if only the limit is undone.
         let burst = policy(100, json!({ "burst": 50 }));
         let after = policy(200, json!({ "limit": "200/1m", "burst": 50 }));

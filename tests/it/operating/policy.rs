@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{Directory, TOKEN, done, run, with_socket, yaml};
-use crate::support::{Gateway, Output, Program};
+use super::{Directory, TOKEN, command, done, run, with_socket, yaml};
+use crate::support::{Gateway, Origin, Output, Program};
 
 fn policy(directory: &Directory, arguments: &[&str]) -> Output {
     let url = directory.url();
@@ -43,10 +43,14 @@ fn a_limit_is_set_told_and_undone_by_the_printed_command() {
     let json: Value = serde_json::from_str(told(&json)).expect("JSON");
     assert_eq!(json[0]["patch"]["reason"], "launch");
 
-    // A second change can be undone, too: by the limit that was in force before it.
+    // A second change can be undone, too: by the limit that was in force before it, for the rest of its
+    // time.
     let more = policy(&directory, &["set", "each", "5/1d"]);
-    let again = format!("  Undo      tollgate policy set each 4/1d --admin {}\n", directory.url());
-    assert!(told(&more).contains(&again), "{}", more.stdout);
+    let again = told(&more).lines().find(|it| it.starts_with("  Undo ")).expect("it is printed");
+    let rest = again.strip_prefix("  Undo      tollgate policy set each 4/1d --for ");
+    let at = format!(" --admin {}", directory.url());
+    let rest = rest.and_then(|it| it.strip_suffix(&at)).unwrap_or_else(|| panic!("{again}"));
+    assert!(rest == "30m" || rest.starts_with("29m"), "{again}");
     let command = text.lines().find_map(|line| line.trim().strip_prefix("Undo      tollgate "));
     let command: Vec<&str> = command.expect("it is printed").split(' ').collect();
     let undone = run(directory.path(), &command);
@@ -134,6 +138,76 @@ fn a_limit_that_is_kept_is_in_the_file() {
     let file = fs::read_to_string(gateway.file()).expect("it is there");
     assert!(file.contains("limit: 3/1d"), "{file}");
     assert_eq!(statuses(&gateway, "ann", 4), [200, 200, 200, 429]);
+}
+
+/// The limit that was in force before the change was never in the file.
+#[test]
+fn the_limit_of_the_file_is_what_a_kept_one_is_undone_to() {
+    let directory = Directory::new();
+    let admin = directory.admin().replace(" }", ", write_config: true }");
+    let gateway = Gateway::start(&yaml("2/day", &admin));
+    told(&policy(&directory, &["set", "each", "100000/1d", "--for", "1h"]));
+    let kept = policy(&directory, &["set", "each", "3/1d", "--persist"]);
+    let undo = "Undo      tollgate policy set each 2/day --persist --admin ";
+    assert!(told(&kept).contains(undo), "{}", kept.stdout);
+    told(&policy(&directory, &["set", "each", "2/day", "--persist"]));
+    let file = fs::read_to_string(gateway.file()).expect("it is there");
+    assert!(file.contains("limit: 2/day"), "{file}");
+}
+
+#[test]
+fn a_change_that_ends_is_made_again_for_the_rest_of_its_time() {
+    let (_gateway, directory) = with_socket("2/day");
+    told(&policy(&directory, &["set", "each", "100000/1d", "--for", "1h"]));
+    let second = policy(&directory, &["set", "each", "200000/1d", "--for", "30s"]);
+    let command =
+        told(&second).lines().find_map(|it| it.trim().strip_prefix("Undo      tollgate "));
+    let command: Vec<&str> = command.expect("it is printed").split(' ').collect();
+    let undone = run(directory.path(), &command);
+    assert!(told(&undone).starts_with("each: 200000/1d -> 100000/1d\n"), "{}", undone.stdout);
+    assert!(undone.stdout.contains(", until 20"), "{}", undone.stdout);
+}
+
+/// Another operator changes the policy between the two calls of the command.
+#[test]
+fn a_trial_that_goes_on_beside_its_applied_limit_is_told() {
+    let limit = |units: u64| serde_json::json!({ "units": units, "window_ms": 60_000 });
+    let shown = move |units: u64| {
+        serde_json::json!({
+            "name": "each", "algorithm": "gcra", "limit": limit(units), "patch": null,
+            "changes_scope": "node",
+            "candidate": { "written": "9/1m", "algorithm": "gcra", "limit": limit(9), "burst": null },
+        })
+    };
+    for (status, why) in
+        [("412 Precondition Failed", "was changed"), ("503 Service Unavailable", "503")]
+    {
+        let origin = Origin::answering(move |request| {
+            let (status, body) = match request.line().split(' ').next() {
+                Some("GET") => ("200 OK", shown(5).to_string()),
+                Some("PATCH") => ("200 OK", shown(9).to_string()),
+                _ => (status, "{}".to_owned()),
+            };
+            let length = body.len();
+            format!(
+                "HTTP/1.1 {status}\r\nETag: \"1\"\r\nContent-Type: application/json\r\n\
+                 Content-Length: {length}\r\n\r\n{body}"
+            )
+        });
+        let directory = Directory::new();
+        let url = format!("http://{}", origin.address());
+        let mut apply = command(directory.path(), &["policy", "apply", "each", "--admin", &url]);
+        let applied = done(apply.env("TOLLGATE_ADMIN_TOKEN", TOKEN));
+        assert_eq!(applied.code, Some(1), "{}{}", applied.stdout, applied.stderr);
+        assert!(applied.stdout.starts_with("each: 5/1m -> 9/1m\n"), "{}", applied.stdout);
+        let undo = format!("Undo      tollgate policy undo each --admin {url}\n");
+        assert!(applied.stdout.contains(&undo), "{}", applied.stdout);
+        let end = format!("end it with: tollgate policy undo each --trial --admin {url}\n");
+        for part in ["the limit was set", why, &end] {
+            assert!(applied.stderr.contains(part), "{part}: {}", applied.stderr);
+        }
+        assert!(!applied.stderr.contains("nothing was done"), "{}", applied.stderr);
+    }
 }
 
 #[test]
