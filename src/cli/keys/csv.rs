@@ -31,48 +31,101 @@ pub fn read(text: &str) -> Result<Vec<ImportedKey>, String> {
     Ok(keys)
 }
 
+/// A line of a text.
+struct Row {
+    /// Its number, from 1. A value in quotation marks may have further lines.
+    line: usize,
+    values: Vec<String>,
+}
+
 /// The names of the columns of a text, and its further lines, which have a value for each column.
 pub fn table(text: &str) -> Result<(Vec<String>, Vec<Vec<String>>), String> {
     let mut rows = rows(text)?.into_iter();
-    let names = rows.next().ok_or("the input is empty")?;
-    let rows: Vec<Vec<String>> = rows.collect();
-    let other = rows.iter().enumerate().find(|(_, row)| row.len() != names.len());
-    if let Some((index, row)) = other {
-        let line = index + 2;
-        return Err(format!("line {line} has {} values, and not {}", row.len(), names.len()));
+    let Row { values: names, .. } = rows.next().ok_or("the input is empty")?;
+    // Of two columns with one name, only the last would count. Spreadsheets add columns without a name.
+    let is_repeated = |(index, name): (usize, &String)| {
+        let name = name.trim();
+        !name.is_empty() && names[..index].iter().any(|other| other.trim() == name)
+    };
+    if let Some(index) = names.iter().enumerate().position(is_repeated) {
+        return Err(format!("there are two columns {:?}", names[index].trim()));
     }
-    Ok((names, rows))
+    let mut values = Vec::new();
+    for Row { line, values: of_row } in rows {
+        if of_row.len() != names.len() {
+            return Err(format!(
+                "line {line} has {} values, and not {}",
+                of_row.len(),
+                names.len()
+            ));
+        }
+        values.push(of_row);
+    }
+    Ok((names, values))
 }
 
-/// The values of each line that is not empty.
-fn rows(text: &str) -> Result<Vec<Vec<String>>, String> {
+/// How much of a value is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// Nothing.
+    Begin,
+    /// A part of a value without quotation marks.
+    Plain,
+    /// A part of a value in quotation marks.
+    Quoted,
+    /// All of a value in quotation marks.
+    Closed,
+}
+
+/// The lines that are not empty.
+fn rows(text: &str) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
-    let mut row = Vec::new();
+    let mut row = Row { line: 1, values: Vec::new() };
+    let mut line = 1;
     let mut value = String::new();
-    let mut is_quoted = false;
+    let mut part = Part::Begin;
     let mut chars = text.chars().peekable();
     while let Some(char) = chars.next() {
-        match char {
-            '"' if is_quoted && chars.peek() == Some(&'"') => {
+        let is_end = char == '\n' || (char == '\r' && matches!(chars.peek(), Some('\n') | None));
+        match (part, char) {
+            (Part::Quoted, '"') if chars.peek() == Some(&'"') => {
                 chars.next();
                 value.push('"');
             }
-            '"' => is_quoted = !is_quoted,
-            ',' if !is_quoted => row.push(std::mem::take(&mut value)),
-            '\r' if !is_quoted => {}
-            '\n' if !is_quoted => {
-                row.push(std::mem::take(&mut value));
-                rows.push(std::mem::take(&mut row));
+            (Part::Quoted, '"') => part = Part::Closed,
+            (Part::Quoted, other) => value.push(other),
+            (Part::Begin, '"') => part = Part::Quoted,
+            (_, ',') => {
+                row.values.push(std::mem::take(&mut value));
+                part = Part::Begin;
             }
-            other => value.push(other),
+            (_, '\r') if is_end => {}
+            (_, '\n') => {
+                row.values.push(std::mem::take(&mut value));
+                rows.push(std::mem::replace(&mut row, Row { line: line + 1, values: Vec::new() }));
+                part = Part::Begin;
+            }
+            (_, '"') => {
+                let why = "a quotation mark in a value that is not in quotation marks";
+                let advice = "put the value into quotation marks, and write its own twice";
+                return Err(format!("line {line} has {why}: {advice}"));
+            }
+            (Part::Closed, _) => {
+                return Err(format!("line {line} has text behind a closing quotation mark"));
+            }
+            (Part::Begin | Part::Plain, other) => {
+                value.push(other);
+                part = Part::Plain;
+            }
         }
+        line += usize::from(char == '\n');
     }
-    if is_quoted {
-        return Err("a quotation mark is not closed".to_owned());
+    if part == Part::Quoted {
+        return Err(format!("a quotation mark of line {} is not closed", row.line));
     }
-    row.push(value);
+    row.values.push(value);
     rows.push(row);
-    rows.retain(|row| row.iter().any(|value| !value.is_empty()));
+    rows.retain(|row| row.values.iter().any(|value| !value.is_empty()));
     Ok(rows)
 }
 
@@ -93,6 +146,15 @@ mod tests {
         assert_eq!((keys[1].key.as_deref(), &keys[1].fields.team), (Some("secret-2"), &None));
     }
 
+    /// RFC 4180: `"` begins a value in quotation marks at its begin only.
+    #[test]
+    fn values_are_those_of_the_text() {
+        let keys = read("key,name\r\n\"a\"\"b\",\" c,\r\nd \"\r\ne\rf,\"\"").unwrap();
+        assert_eq!(keys[0].key.as_deref(), Some("a\"b"));
+        assert_eq!(keys[0].fields.name.as_deref(), Some(" c,\r\nd "));
+        assert_eq!((keys[1].key.as_deref(), &keys[1].fields.name), (Some("e\rf"), &None));
+    }
+
     #[test]
     fn a_mistake_names_the_line_and_not_the_key() {
         for (text, expected) in [
@@ -101,6 +163,13 @@ mod tests {
             ("key,colour\na,b", "no column \"colour\""),
             ("key,name\nhunter2", "line 2"),
             ("key\n\"hunter2", "not closed"),
+            ("key,name\nhunter2\"a, b\"c,one", "line 2 has a quotation mark in a value"),
+            ("key,name\n,one\nhunter2\"\",one", "line 3 has a quotation mark in a value"),
+            ("key\n\"hunter2\"zz", "line 2 has text behind"),
+            ("key\n\"hunter2\" \"zz\"", "line 2 has text behind"),
+            ("key,name,key\na,b,hunter2", "two columns \"key\""),
+            ("key, key\na,hunter2", "two columns \"key\""),
+            ("key,name\n\n\"a\n\n\",b\nhunter2", "line 6 has 1 values"),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(expected) && !error.contains("hunter2"), "{error}");
