@@ -59,8 +59,13 @@ pub struct CreateArgs {
     /// Its id in the store, of 12 characters [default: a random one]
     #[arg(long, requires = "store")]
     pub id: Option<String>,
-    /// What the key begins with, as client.keys.prefix says it
-    #[arg(long, value_name = "WORD", default_value = tollgate_core::api_keys::PREFIX)]
+    /// What the key begins with, as client.keys.prefix says it; --store uses that prefix
+    #[arg(
+        long,
+        value_name = "WORD",
+        default_value = tollgate_core::api_keys::PREFIX,
+        conflicts_with = "store"
+    )]
     pub prefix: String,
     /// What people call it
     #[arg(long, value_name = "TEXT")]
@@ -101,5 +106,19 @@ impl CreateArgs {
             labels: pairs(&self.labels)?,
         };
         Ok(NewKeyForm { fields, first: self.first })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::usage_error;
+
+    /// The store has the prefix of the configuration. Another one was ignored without a word.
+    #[test]
+    fn a_key_of_a_store_has_the_prefix_of_the_configuration() {
+        let create = ["tollgate", "key", "create", "--store"];
+        assert_eq!(usage_error(create), None);
+        let error = usage_error(create.into_iter().chain(["--prefix", "acme"]));
+        assert!(error.is_some_and(|it| it.contains("cannot be used with")));
     }
 }
