@@ -4,6 +4,8 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use tollgate_top::clean;
+
 use super::which::DEFAULT_CONFIG;
 use super::{
     explain, import, init, key, keys, overrides, policy, prices, ratelimit, reload, replay, top,
@@ -156,7 +158,8 @@ impl Failure {
     }
 }
 
-/// The text of a failure. In a report each line has its own prefix.
+/// The text of a failure, which may have parts of files of others. In a report each line has its own
+/// prefix.
 pub fn prefixed(failure: &Failure) -> String {
     match failure {
         Failure::Shown(report) | Failure::Ratelimit(ratelimit::Problem::Mistakes(report)) => {
@@ -172,6 +175,6 @@ pub fn prefixed(failure: &Failure) -> String {
             report,
             ..
         }))) => report.to_string(),
-        other => format!("error: {other}"),
+        other => clean::lines(&format!("error: {other}")),
     }
 }

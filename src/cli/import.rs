@@ -8,6 +8,7 @@ use clap::Args as ClapArgs;
 use serde_json::json;
 use thiserror::Error;
 use tollgate_import::{Imported, Job, Kind, Unreadable, import};
+use tollgate_top::clean;
 
 use super::console::say;
 use super::{paint, whole_file};
@@ -104,8 +105,10 @@ pub fn run(args: &ImportArgs) -> Result<Output, Problem> {
         nodes: args.nodes,
     };
     let Imported { yaml, report } = import(&job)?;
+    // The names of constructs are what the files say.
+    let said = clean::lines(&report.text());
     // The report says why the file has what it has.
-    let warnings = check(&yaml, args.output.as_deref()).inspect_err(|_| say(&report.text()))?;
+    let warnings = check(&yaml, args.output.as_deref()).inspect_err(|_| say(&said))?;
     if let Some(path) = &args.output {
         write(path, &yaml)?;
     }
@@ -117,7 +120,7 @@ pub fn run(args: &ImportArgs) -> Result<Output, Problem> {
         }
         format!("{document:#}\n")
     } else {
-        say(&report.text());
+        say(&said);
         if args.output.is_none() { yaml } else { String::new() }
     };
     if !Report::is_empty(&warnings) {

@@ -91,3 +91,17 @@ fn nothing_is_written_if_a_file_cannot_be_read() {
         assert!(!Path::new(&output).exists(), "{name}");
     }
 }
+
+/// A name could clear the screen, and hide a loss.
+#[test]
+fn names_of_a_file_do_not_control_the_terminal() {
+    let text = GOOD.replace("listen 8080;", "listen 8080; auth\u{1b}[2J on;");
+    let files = directory(&[("nginx.conf", &text), ("bad.conf", "\u{1b}[2J {")]);
+    for name in ["nginx.conf", "bad.conf"] {
+        let ran = Program::run(&["import", "nginx", "--color", "always", &path(&files, name)]);
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("\u{1b}[2J"), "{:?}", ran.stderr);
+        let is_named = ran.stderr.contains("auth\\u{1b}[2J");
+        assert!(is_named || name == "bad.conf", "{:?}", ran.stderr);
+    }
+}

@@ -91,3 +91,17 @@ fn nothing_is_written_of_what_is_not_a_table() {
     }
     assert!(!Path::new(&prices).exists());
 }
+
+/// A table is downloaded. A name could clear the screen, and hide what is left out.
+#[test]
+fn names_of_a_table_do_not_control_the_terminal() {
+    let table = TABLE
+        .replace("gpt-nothing", "gpt\\u001b[2J")
+        .replace("\"mode\": \"chat\",", "\"mode\": \"chat\", \"cost\\u001b[1A\": 0.1,");
+    let output = Program::given(&["prices", "import", "--color", "always", "-"], &table);
+    assert_eq!(output.code, Some(1), "{}", output.stderr);
+    for part in ["gpt\\u{1b}[2J", "not taken: cost\\u{1b}[1A (2)"] {
+        assert!(output.stderr.contains(part), "{part}: {:?}", output.stderr);
+    }
+    assert!(!output.stderr.contains('\u{1b}'), "{:?}", output.stderr);
+}

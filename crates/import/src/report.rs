@@ -137,12 +137,12 @@ impl Report {
                 text,
                 "{file}:{line}: {}{note}: {}: {}",
                 it.class.words(),
-                it.name,
-                it.what
+                in_one_line(&it.name),
+                in_one_line(&it.what)
             );
         }
         for (name, what) in &self.variables {
-            let _ = writeln!(text, "set the variable {name}: {what}");
+            let _ = writeln!(text, "set the variable {name}: {}", in_one_line(what));
         }
         for name in &self.unused {
             let _ = writeln!(text, "--accept {name}: no construct with this name is lost");
@@ -187,5 +187,39 @@ impl Report {
             "losses": self.severe(), "variables": variables, "unused_accept": self.unused,
             "constructs": constructs,
         })
+    }
+}
+
+/// A text of a file, which could have ends of lines: what follows one would look like a line of the report.
+fn in_one_line(text: &str) -> String {
+    text.replace('\n', "\\u{a}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_does_not_make_a_line_of_the_report() {
+        let construct = Construct {
+            name: "auth\na.conf:1: taken: all".to_owned(),
+            place: Place { file: 0, line: 1 },
+            class: Class::NotTaken,
+            loss: Loss::Severe,
+            what: "it is not\nknown".to_owned(),
+            is_accepted: false,
+        };
+        let report = Report {
+            kind: Kind::Nginx,
+            names: vec!["a.conf".to_owned()],
+            constructs: vec![construct],
+            variables: vec![("A".to_owned(), "one\ntwo".to_owned())],
+            unused: Vec::new(),
+        };
+        let text = report.text();
+        let first =
+            "a.conf:1: not taken (a loss): auth\\u{a}a.conf:1: taken: all: it is not\\u{a}known";
+        assert_eq!(text.lines().next(), Some(first));
+        assert_eq!(text.lines().count(), 4, "{text}");
     }
 }

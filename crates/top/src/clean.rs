@@ -10,10 +10,7 @@ use tollgate_core::text::is_printable;
 /// The same document with safe texts and names. Its texts keep their line breaks.
 pub fn document(value: Value) -> Value {
     match value {
-        Value::String(it) => {
-            let lines: Vec<String> = it.lines().map(text).collect();
-            Value::String(lines.join("\n"))
-        }
+        Value::String(it) => Value::String(lines(&it)),
         Value::Array(items) => items.into_iter().map(document).collect(),
         Value::Object(fields) => {
             let cleaned = fields.into_iter().map(|(name, it)| (text(&name), document(it)));
@@ -21,6 +18,11 @@ pub fn document(value: Value) -> Value {
         }
         other => other,
     }
+}
+
+/// The text of several lines, each of them safe.
+pub fn lines(text: &str) -> String {
+    text.lines().map(self::text).collect::<Vec<_>>().join("\n")
 }
 
 /// The text with escapes like `\u{1b}` instead of such characters.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tollgate_core::store::keys::KeyStorage;
+use tollgate_top::clean;
 
 use super::args::ImportForm;
 use super::csv;
@@ -70,7 +71,7 @@ impl Totals {
         self.stored += done.stored.len();
         self.present += done.present.len();
         self.refused += done.refused.len();
-        done.refused.iter().for_each(|why| say(why));
+        done.refused.iter().for_each(|why| say(&clean::text(why)));
         done.warning.iter().for_each(|warning| say(warning));
     }
 
@@ -95,7 +96,7 @@ pub async fn store(
     }
     if !left_out.is_empty() {
         say("not carried over, by the numbers of the keys in the input:");
-        left_out.iter().for_each(|line| say(&format!("- {line}")));
+        left_out.iter().for_each(|line| say(&format!("- {}", clean::text(line))));
     }
     for (name, form) in &teams {
         let (.., written) = keys.set_team(name, form, Some(&Seen::Anything), &Teams::All).await?;

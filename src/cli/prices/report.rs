@@ -1,9 +1,11 @@
-//! What is written of prices that were taken, and what is said of them.
+//! What is written of prices that were taken, and what is said of them. Names of the table are made safe
+//! for a terminal.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use tollgate_core::price::{Price, TokenPrices};
+use tollgate_top::clean;
 
 use super::litellm::{Taken, Without};
 use super::members::ALL_LEFT;
@@ -62,7 +64,7 @@ pub fn report(taken: &Taken) -> String {
     if !taken.rounded.is_empty() {
         text.push_str("rounded up to six decimals:\n");
         for (model, member) in &taken.rounded {
-            let _ = writeln!(text, "  {model}: {member}");
+            let _ = writeln!(text, "  {}: {}", clean::text(model), clean::text(member));
         }
     }
     for (models, what) in [
@@ -101,7 +103,8 @@ const fn without(why: Without) -> &'static str {
 
 /// Some of the names, and how many more there are.
 fn some(names: &[String]) -> String {
-    let mut text = names.iter().take(MAX_NAMES).cloned().collect::<Vec<_>>().join(", ");
+    let mut text =
+        names.iter().take(MAX_NAMES).map(|it| clean::text(it)).collect::<Vec<_>>().join(", ");
     if let Some(more @ 1..) = names.len().checked_sub(MAX_NAMES) {
         let _ = write!(text, " and {more} more");
     }
@@ -109,6 +112,6 @@ fn some(names: &[String]) -> String {
 }
 
 fn counted(members: &BTreeMap<String, usize>) -> String {
-    let members = members.iter().map(|(name, models)| format!("{name} ({models})"));
+    let members = members.iter().map(|(name, models)| format!("{} ({models})", clean::text(name)));
     members.collect::<Vec<_>>().join(", ")
 }
