@@ -32,6 +32,7 @@ use tollgate_core::time::monotonic;
 use super::attempt::attempt;
 use super::attempt_result::EndpointResponse;
 use super::body::{RequestBody, Tap, TapFault};
+use super::fault::Fault;
 use super::response_body::ResponseBody;
 use super::retry_state::RetryState;
 use super::settings::{ForwardOptions, RouteTimeouts};
@@ -151,7 +152,9 @@ impl Mirror {
 impl Mirrored {
     /// Sends the copy when `body`, which is that of the request, has passed.
     pub fn follow(self, body: &mut RequestBody) {
-        if body.is_end_stream() {
+        // An upstream of HTTP/1 does not read a body of length 0. Over HTTP/2 the end of its stream may
+        // come later.
+        if body.is_end_stream() || body.size_hint().exact() == Some(0) {
             return self.send(Bytes::new());
         }
         let max_body = self.max_body;
@@ -205,7 +208,15 @@ async fn exchange(
     };
     let endpoint = in_flight.endpoint();
     let limit = timeouts.response;
-    let answer = attempt(endpoint, request, monotonic(), limit, &mut state).await.ok()?;
+    let answer = match attempt(endpoint, request, monotonic(), limit, &mut state).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            if error.fault == Fault::Untrusted {
+                upstream.warn_of_handshake(endpoint);
+            }
+            return None;
+        }
+    };
     let EndpointResponse { connection, .. } = answer;
     let mut body = ResponseBody::new(timeouts.idle, in_flight, connection);
     let mut left = MAX_ANSWER;

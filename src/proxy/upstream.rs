@@ -202,7 +202,7 @@ impl Upstream {
     }
 
     /// Warns of a failed TLS handshake, but not of each: each request may cause one.
-    fn warn_of_handshake(&self, endpoint: &Endpoint) {
+    pub fn warn_of_handshake(&self, endpoint: &Endpoint) {
         if let Some(failure) = endpoint.shared().handshake_failure()
             && self.handshake_warnings.is_due(monotonic())
         {

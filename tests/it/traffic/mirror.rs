@@ -100,11 +100,35 @@ fn a_body_whose_stream_ends_in_a_frame_of_its_own_is_copied() {
     let gateway = start(&app, &shadow, "methods: [POST]");
     let mut client = Frames::connect(gateway.address());
     let post = [(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", "/p")];
-    let head = head(1, &[&post[..], &[("content-length", "3")]].concat(), false);
-    client.send(&[head, frame(DATA, 0, 1, b"abc"), frame(DATA, END_STREAM, 1, b"")].concat());
+    let open = |stream: u32, length: &'static str| {
+        head(stream, &[&post[..], &[("content-length", length)]].concat(), false)
+    };
+    let body = [open(1, "3"), frame(DATA, 0, 1, b"abc"), frame(DATA, END_STREAM, 1, b"")];
+    client.send(&body.concat());
     assert_eq!(client.outcome(1), Outcome::Status(200));
     eventually("the copy is answered", || count(&gateway, "sent") == 1.0);
     assert_eq!(shadow.received()[0].body, b"abc");
+    client.send(&[open(3, "0"), frame(DATA, END_STREAM, 3, b"")].concat());
+    assert_eq!(client.outcome(3), Outcome::Status(200));
+    eventually("the copy without a body is answered", || count(&gateway, "sent") == 2.0);
+    assert_eq!(count(&gateway, "skipped_incomplete"), 0.0);
+}
+
+/// The mirror's failures are in no response, so the log has their cause.
+#[test]
+fn the_log_says_why_tls_to_a_mirror_fails() {
+    let app = saying("app");
+    let shadow = saying("shadow");
+    let secure = format!("endpoints: [\"https://{}\"]", shadow.address());
+    let upstreams = [("app", endpoint(app.address())), ("shadow", secure)];
+    let gateway = gateway(&upstreams, "upstream: app, mirror: { upstream: shadow }", "");
+    let mut client = gateway.client();
+    assert!((0..3).all(|_| client.get("/", &[]).text() == "app"));
+    eventually("the copies have failed", || count(&gateway, "failed") == 3.0);
+    let log = gateway.log();
+    let warns = |line: &&str| line.contains("no connection to an endpoint can be opened");
+    let line = log.lines().find(warns).expect("the log warns");
+    assert!(line.contains("shadow") && line.contains("remedy"), "{line}");
 }
 
 #[test]
