@@ -70,7 +70,9 @@ impl Settlement {
     /// Records the head of the response. Its body follows.
     pub fn answered<B: Body>(&mut self, response: &Response<B>) {
         self.status = Some(response.status());
-        if response.body().is_end_stream() {
+        // The server does not ask for a body of length 0. Over HTTP/2 the end of its stream may come later.
+        let body = response.body();
+        if body.is_end_stream() || body.size_hint().exact() == Some(0) {
             self.progress = Progress::Ended;
         }
         let headers = response.headers();

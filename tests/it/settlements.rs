@@ -236,6 +236,17 @@ fn tokens_are_counted_by_their_weights_and_stand_in_the_access_log() {
     assert!(lines[3]["unsettled"].is_null() && lines[1]["unsettled"].is_null());
 }
 
+/// A gateway that counts the tokens of answers of this endpoint.
+fn of_answers(endpoint: &Endpoint) -> Gateway {
+    Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         upstreams: {{ app: {{ endpoints: [{:?}] }} }}\n\
+         policies: {{ p: {{ {ANSWERS} }} }}\n\
+         routes: [{{ path: /*, policies: [p], upstream: app }}]\n",
+        endpoint.url()
+    ))
+}
+
 /// The server needs no more than the announced length.
 #[test]
 fn a_response_whose_stream_stays_open_behind_its_length_settles_the_cost() {
@@ -246,15 +257,21 @@ fn a_response_whose_stream_stays_open_behind_its_length_settles_the_cost() {
         let response = [head(request.stream, &fields, false), body].concat();
         if request.kind == HEADERS { response } else { Vec::new() }
     });
-    let gateway = Gateway::start(&format!(
-        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
-         upstreams: {{ app: {{ endpoints: [{:?}] }} }}\n\
-         policies: {{ p: {{ {ANSWERS} }} }}\n\
-         routes: [{{ path: /*, policies: [p], upstream: app }}]\n",
-        endpoint.url()
-    ));
+    let gateway = of_answers(&endpoint);
     let mut client = gateway.client();
     assert_eq!([(); 3].map(|()| remaining(&mut client)), [8_000, 7_679, 7_358]);
+}
+
+/// The server does not ask for a body of length 0, so it does not see the end of the stream.
+#[test]
+fn a_response_of_length_0_whose_stream_stays_open_has_ended() {
+    let endpoint = Endpoint::answering(|_, request| match request.kind {
+        HEADERS => head(request.stream, &[(":status", "200"), ("content-length", "0")], false),
+        _ => Vec::new(),
+    });
+    let gateway = of_answers(&endpoint);
+    assert_eq!(gateway.client().get("/", &[]).status, 200);
+    assert_eq!(gateway.access_lines(1)[0]["unsettled"], "absent");
 }
 
 #[test]
