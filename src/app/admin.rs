@@ -60,7 +60,8 @@ pub struct AdminListener {
 }
 
 impl BoundAdmin {
-    /// Opens the sockets, so that the start fails if an address is in use.
+    /// Opens the sockets, so that the start fails if an address is in use. Clients find a Unix socket
+    /// when it serves: until then, it does not replace that of another process.
     ///
     /// # Errors
     /// If an address or TLS cannot be used.
@@ -100,6 +101,8 @@ impl BoundAdmin {
         document: Option<Document>,
         configs: mpsc::Sender<ConfigCall>,
     ) -> Result<AdminListener, RunError> {
+        let listeners = self.listener.iter().chain(&self.probe);
+        listeners.map(|(listener, _)| listener.publish()).collect::<Result<(), _>>()?;
         let tags = Tags::random();
         let address = self.address().clone();
         let reveal_keys = self.settings.reveal_keys;

@@ -83,6 +83,13 @@ struct BoundListener {
     handle: ListenerHandle,
 }
 
+impl BoundListener {
+    /// Lets clients find it.
+    fn publish(&self) -> Result<(), BindError> {
+        self.sockets.first().map_or(Ok(()), Listener::publish)
+    }
+}
+
 /// Where records of requests go.
 #[derive(Clone, Copy, Default)]
 pub struct Outputs<'a> {
@@ -163,6 +170,7 @@ impl Supervisor {
             }
         }
         let opened = supervisor.bind(listeners.iter(), workers)?;
+        opened.iter().try_for_each(BoundListener::publish)?;
         let opened = supervisor.add(opened);
         supervisor.observe_listeners();
         supervisor.add_sources(outputs.tracer);
@@ -271,7 +279,8 @@ impl Supervisor {
         }
     }
 
-    /// Opens all of these listeners, or none of them. They are not in use yet.
+    /// Opens all of these listeners, or none of them. They are not in use yet, and replace no socket of
+    /// another process.
     fn bind<'s>(
         &self,
         wanted: impl Iterator<Item = &'s (Purpose, ListenerSettings)>,
@@ -280,19 +289,15 @@ impl Supervisor {
         let configs: Vec<_> = wanted
             .map(|(purpose, settings)| Ok((*purpose, ListenerConfig::new(settings.clone())?)))
             .collect::<Result<_, BindError>>()?;
-        let mut configs: Vec<_> = configs.into_iter().enumerate().collect();
-        // Unix sockets last: one that is opened replaces that of another process at once.
-        configs.sort_by_key(|(_, (_, config))| config.settings.address.tcp().is_none());
         let mut bound = Vec::with_capacity(configs.len());
-        for (index, (purpose, config)) in configs {
+        for (purpose, config) in configs {
             let (sockets, handle) = match self.inherited.at(&config.settings.address) {
                 Some(socket) => Listener::adopt(config, socket, workers, &self.capacity)?,
                 None => Listener::bind(config, workers, &self.capacity)?,
             };
-            bound.push((index, BoundListener { purpose, sockets, handle }));
+            bound.push(BoundListener { purpose, sockets, handle });
         }
-        bound.sort_by_key(|(index, _)| *index);
-        Ok(bound.into_iter().map(|(_, listener)| listener).collect())
+        Ok(bound)
     }
 
     /// Uses listeners from now on.

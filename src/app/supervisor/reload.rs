@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::store::keys::OnFailure;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::super::key_set::{self, Condition, Fetched};
 use super::super::sockets::{ListenerId, Purpose, Sockets, matching, wanted};
@@ -157,6 +157,12 @@ impl Supervisor {
             self.listeners[index].2.change(config);
         }
         let running = self.listeners.len();
+        for listener in &new {
+            // Nothing is known that makes this fail after the socket could be opened.
+            if let Err(error) = listener.publish() {
+                error!("clients cannot connect: {error}");
+            }
+        }
         let opened = self.add(new);
         let closed = self.remove_all_but(&matches, running);
         (opened, closed)

@@ -52,7 +52,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on the address of `config`, for each of `workers`.
+    /// Listens on the address of `config`, for each of `workers`. Clients find a Unix socket when it
+    /// is [published](Self::publish).
     ///
     /// # Errors
     /// If the system refuses the address.
@@ -103,6 +104,16 @@ impl Listener {
             Self { socket, address, view, balancer, handoff }
         };
         Ok((sockets.into_iter().zip(links).map(listener).collect(), handle))
+    }
+
+    /// Lets clients find the socket, if it is a Unix socket that [`Self::bind`] has opened. It replaces
+    /// that of another process. To be called once, for one of the workers.
+    ///
+    /// # Errors
+    /// If the system refuses the name.
+    pub fn publish(&self) -> Result<(), BindError> {
+        let published = self.socket.publish();
+        published.map_err(|source| BindError::Socket { address: self.address.clone(), source })
     }
 
     /// The address, with its actual port.

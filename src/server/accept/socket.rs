@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use rustix::process::geteuid;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::Interest;
 use tokio_util::either::Either;
@@ -150,6 +151,18 @@ impl WorkerSocket {
         Self::share(socket, &Owner::ServiceManager, workers)
     }
 
+    /// Gives a Unix socket of this process its name. A socket of another process that has the name is
+    /// replaced at once: at no moment is there none. Before that, no client finds it.
+    ///
+    /// # Errors
+    /// If the system refuses it.
+    pub fn publish(&self) -> io::Result<()> {
+        match &self.owner {
+            Owner::NamedByProcess(file) => file.publish(),
+            Owner::Process | Owner::ServiceManager => Ok(()),
+        }
+    }
+
     /// The inode of the socket, if others can listen on its address.
     pub fn inode(&self) -> Option<u64> {
         self.socket.inode()
@@ -187,11 +200,19 @@ fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Binds a socket under a temporary name and renames it to `path`. A socket of another
-/// process at `path` is thereby replaced at once: at no moment is there none.
+/// Binds a socket under a temporary name. It gets `path` when it is used.
 fn bind_unix(path: &Path, mode: Option<u32>) -> io::Result<(UnixListener, SocketFile)> {
-    if path.symlink_metadata().is_ok_and(|found| !is_socket(&found)) {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file there is no socket"));
+    if let Ok(found) = path.symlink_metadata() {
+        if !is_socket(&found) {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "the file there is no socket",
+            ));
+        }
+        if !may_replace(path, &found) {
+            let why = "the socket there belongs to another user";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
     }
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}", std::process::id()));
@@ -206,9 +227,21 @@ fn bind_unix(path: &Path, mode: Option<u32>) -> io::Result<(UnixListener, Socket
         fs::set_permissions(&temporary, fs::Permissions::from_mode(mode))?;
     }
     socket.listen(BACKLOG)?;
-    let file = SocketFile { path: path.to_owned(), inode: fs::metadata(&temporary)?.ino() };
-    fs::rename(&temporary, path)?;
-    Ok((socket.into(), file))
+    let inode = fs::metadata(&temporary)?.ino();
+    Ok((socket.into(), SocketFile { path: path.to_owned(), temporary, inode }))
+}
+
+/// Whether the system lets this process replace the file `found` at `path`: in a directory such as
+/// `/tmp`, each user may replace only own files.
+fn may_replace(path: &Path, found: &fs::Metadata) -> bool {
+    const STICKY: u32 = 0o1000;
+    let user = geteuid();
+    let directory = path.parent().and_then(|directory| directory.metadata().ok());
+    directory.is_none_or(|it| {
+        it.mode() & STICKY == 0
+            || user.is_root()
+            || [it.uid(), found.uid()].contains(&user.as_raw())
+    })
 }
 
 fn is_socket(metadata: &fs::Metadata) -> bool {
@@ -221,14 +254,22 @@ fn is_socket(metadata: &fs::Metadata) -> bool {
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
+    /// The name before the socket is used.
+    temporary: PathBuf,
     inode: u64,
 }
 
 impl SocketFile {
+    fn publish(&self) -> io::Result<()> {
+        fs::rename(&self.temporary, &self.path)
+    }
+
     fn remove(&self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
-            // If this fails, the next start replaces the file.
-            let _ = fs::remove_file(&self.path);
+        for path in [&self.path, &self.temporary] {
+            if fs::symlink_metadata(path).is_ok_and(|found| found.ino() == self.inode) {
+                // If this fails, the next start replaces the file.
+                let _ = fs::remove_file(path);
+            }
         }
     }
 }

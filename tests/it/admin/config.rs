@@ -1,8 +1,11 @@
 //! The configuration that runs: shown whole, replaced by a call, and written into the file.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -205,11 +208,13 @@ fn the_audit_log_has_the_configuration_that_a_call_has_replaced() {
     assert_eq!(last["before"]["digest"], first["after"]["digest"], "{audit}");
 }
 
-/// Regression: the edit of another program was lost without a word.
-#[test]
-fn an_edit_of_the_file_while_a_call_is_prepared_is_not_overwritten() {
-    let gateway = gateway("", "write_config: true");
-    let client = AdminClient::new(&gateway, OPERATE);
+/// Puts this text, and replaces the file by the `edited` one while the call waits for an issuer.
+fn put_during_an_edit(
+    gateway: &Gateway,
+    client: &AdminClient,
+    text: &str,
+    edited: &str,
+) -> Response {
     let (go, wait) = mpsc::channel::<()>();
     let wait = Mutex::new(wait);
     // The call waits for the first keys of this issuer.
@@ -221,21 +226,66 @@ fn an_edit_of_the_file_while_a_call_is_prepared_is_not_overwritten() {
         "client: {{ user: {{ jwt: {{ jwks: \"http://{}/keys\", algorithms: [ES256] }} }} }}\n",
         issuer.address()
     );
-    let first = tag(&client);
-    let file = text(&gateway);
-    let other = format!("{file}{user}");
-    let edited = file.replace("3/day", "5/day");
+    let first = tag(client);
+    let other = format!("{text}{user}");
     thread::scope(|scope| {
-        let call = scope.spawn(|| put(&client, "/v1/config?write=true", &first, &other));
+        let call = scope.spawn(|| put(client, "/v1/config?write=true", &first, &other));
         eventually("the keys are asked for", || !issuer.received().is_empty());
         let new = gateway.file().with_file_name("edited");
-        fs::write(&new, &edited).expect("a file");
+        fs::write(&new, edited).expect("a file");
         fs::rename(new, gateway.file()).expect("both are in one directory");
         go.send(()).expect("the issuer waits");
-        let refused = call.join().expect("it is answered");
-        assert_eq!(refused.status, 409, "{}", refused.text());
-        assert!(refused.text().contains("changed in the meantime"), "{}", refused.text());
-    });
+        call.join().expect("it is answered")
+    })
+}
+
+/// Regression: the sockets were replaced before the call was refused, and then they had no name.
+#[test]
+fn a_call_that_is_refused_at_last_replaces_no_unix_socket() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [own, other] = ["own", "other"].map(|name| directory.path().join(name));
+    let another_process = UnixListener::bind(&other).expect("a socket");
+    let listener = |path: &Path| format!("{{ address: \"unix:{}\" }}", path.display());
+    let listeners = format!("[{}, {{", listener(&own));
+    let gateway = Gateway::start(&yaml("", "write_config: true").replacen("[{", &listeners, 1));
+    let client = AdminClient::new(&gateway, OPERATE);
+    let file = text(&gateway);
+    let moved = file.replacen(&listener(&own), &listener(&other), 1);
+    let changed = format!("{moved}check: {{ http: {} }}\n", listener(&own));
+    let refused = put_during_an_edit(&gateway, &client, &changed, &file.replace("3/day", "5/day"));
+    assert_eq!(refused.status, 409, "{}", refused.text());
+    let ask = |path: &Path| {
+        let mut socket = UnixStream::connect(path).expect("it has its name");
+        let _ = socket.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        socket
+    };
+    let answer = |path: &Path| {
+        let mut answer = String::new();
+        ask(path).read_to_string(&mut answer).expect("it is answered");
+        answer
+    };
+    ask(&other);
+    another_process.accept().expect("it has the socket");
+    assert!(answer(&own).contains("x-request-id"), "{}", answer(&own));
+    let left = fs::read_dir(directory.path()).expect("it is there").count();
+    assert_eq!(left, 2, "no other names are left");
+    settles("the edit is in use", || gateway.log().contains(" reloaded file="));
+    let done = put(&client, CONFIG, &tag(&client), &changed);
+    assert_eq!(done.status, 200, "{}", done.text());
+    assert!(answer(&other).contains("x-request-id"), "{}", answer(&other));
+    assert!(!answer(&own).contains("x-request-id"), "it is of the check API: {}", answer(&own));
+}
+
+/// Regression: the edit of another program was lost without a word.
+#[test]
+fn an_edit_of_the_file_while_a_call_is_prepared_is_not_overwritten() {
+    let gateway = gateway("", "write_config: true");
+    let client = AdminClient::new(&gateway, OPERATE);
+    let file = text(&gateway);
+    let edited = file.replace("3/day", "5/day");
+    let refused = put_during_an_edit(&gateway, &client, &file, &edited);
+    assert_eq!(refused.status, 409, "{}", refused.text());
+    assert!(refused.text().contains("changed in the meantime"), "{}", refused.text());
     assert_eq!(text(&gateway), edited);
     settles("the edit is in use", || gateway.log().contains(" reloaded file="));
     assert_eq!(statuses(&gateway, "ann", 6), [200, 200, 200, 200, 200, 429]);

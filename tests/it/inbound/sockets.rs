@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, BufReader, Write as _};
+use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -100,6 +101,27 @@ fn a_file_that_is_no_socket_is_left_alone() {
     assert!(output.stderr.contains("the file there is no socket"), "{}", output.stderr);
     assert!(output.stderr.contains(site.path.to_str().unwrap()), "{}", output.stderr);
     assert_eq!(fs::read_to_string(&site.path).unwrap(), "precious");
+}
+
+/// Regression: they were replaced before the start failed, and then they had no name.
+#[test]
+fn a_start_that_fails_leaves_the_sockets_of_another_process() {
+    let site = Site::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let admin = site.directory.path().join("admin.sock");
+    let _others = [&site.path, &admin].map(|path| UnixListener::bind(path).unwrap());
+    let file = site.directory.path().join("gateway.yaml");
+    let more = format!("[{{ address: \"{}\" }}, {{", taken.local_addr().unwrap());
+    let yaml = site.yaml().replacen("[{", &more, 1);
+    fs::write(&file, format!("{yaml}\nadmin: {{ address: \"unix:{}\" }}\n", admin.display()))
+        .unwrap();
+    let output = Program::run(&["run", "-c", file.to_str().unwrap()]);
+    assert_eq!(output.code, Some(1), "{}", output.stderr);
+    assert!(output.stderr.contains("another program has this port"), "{}", output.stderr);
+    for path in [&site.path, &admin] {
+        UnixStream::connect(path).expect("the other process still listens");
+    }
+    assert_eq!(fs::read_dir(site.directory.path()).unwrap().count(), 3);
 }
 
 #[test]
