@@ -25,3 +25,20 @@ pub const fn field_bytes(name: &str, value: &[u8]) -> usize {
 pub fn size_of_fields(fields: &HeaderMap) -> usize {
     fields.iter().map(|(name, value)| field_bytes(name.as_str(), value.as_bytes())).sum()
 }
+
+/// The bounds of the fields of a message of HTTP/2, in its head or in its trailers. The library lets
+/// more pass.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldBounds {
+    /// Number of fields.
+    pub fields: usize,
+    /// The largest size in bytes.
+    pub bytes: usize,
+}
+
+impl FieldBounds {
+    /// Whether a message may have these fields.
+    pub fn admit(self, fields: &HeaderMap) -> bool {
+        fields.len() <= self.fields && size_of_fields(fields) <= self.bytes
+    }
+}

@@ -37,7 +37,7 @@ use super::state::ClientBody;
 use super::state::activity::Activity;
 use super::state::streams::{ActiveStream, Streams};
 use super::state::tracked_body::TrackedBody;
-use super::syntax::{field_bytes, is_method, size_of_fields};
+use super::syntax::{FieldBounds, field_bytes, is_method, size_of_fields};
 use super::ticker::Ticks;
 use super::transport::Stream;
 use super::tunnel::Tunnel;
@@ -111,6 +111,7 @@ pub async fn serve<S: RequestService>(
     let io = Coalesced::new(guard);
     let tunnel_drain = Rc::new(drain.clone());
     let idle_limit = settings.timeouts.tunnel;
+    let trailers = FieldBounds { fields: settings.max_headers, bytes: settings.max_head_bytes };
     let service = service_fn(|mut request: Request<Incoming>| {
         let active = streams.begin();
         // A client may divide a field Cookie into several (RFC 9113, section 8.2.3).
@@ -120,7 +121,7 @@ pub async fn serve<S: RequestService>(
         }
         let is_head = request.method() == Method::HEAD;
         let client = open_websocket(&mut request);
-        let request = request.map(|body| ClientBody::of_http2(body, settings.max_head_bytes));
+        let request = request.map(|body| ClientBody::of_http2(body, trailers));
         let responding = service.clone().call(request);
         let drain = Rc::clone(&tunnel_drain);
         let may_be_reset = streams.has_resets();

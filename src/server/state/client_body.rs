@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 
 use super::exchange::Exchange;
 use super::held_body::HeldBody;
-use crate::server::syntax::size_of_fields;
+use crate::server::syntax::FieldBounds;
 
 /// The body of a client's request.
 #[derive(Debug)]
@@ -33,8 +33,8 @@ pub struct ClientBody {
 enum Version {
     /// The state of the connection, and the number of the request.
     Http1(Rc<Exchange>, u64),
-    /// The library lets larger trailers pass, because it does so with heads.
-    Http2 { max_trailer_bytes: usize },
+    /// The bounds of the trailers.
+    Http2(FieldBounds),
 }
 
 /// Why the body of a request cannot be read to its end.
@@ -47,7 +47,7 @@ pub enum ClientBodyError {
     /// takes this for the end of the body.
     #[error("the client has reset its stream before the end of the body")]
     Reset,
-    /// HTTP/2: the trailers have more bytes than a head may have.
+    /// HTTP/2: the trailers have more fields or bytes than a head may have.
     #[error("the trailers of the request are too large")]
     LargeTrailers,
 }
@@ -61,9 +61,8 @@ impl ClientBody {
 
     /// The body of an HTTP/2 request. It has its own stream, so an unread rest blocks no
     /// other request.
-    pub fn of_http2(incoming: Incoming, max_trailer_bytes: usize) -> Self {
-        let version = Version::Http2 { max_trailer_bytes };
-        Self { held: None, incoming: Some(incoming), version }
+    pub fn of_http2(incoming: Incoming, trailers: FieldBounds) -> Self {
+        Self { held: None, incoming: Some(incoming), version: Version::Http2(trailers) }
     }
 
     /// The same body, of which this beginning was read.
@@ -104,11 +103,9 @@ impl Body for ClientBody {
         }
         let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
         let fault = match (version, &frame) {
-            (Version::Http2 { .. }, None) if !body.is_end_stream() => Some(ClientBodyError::Reset),
-            (Version::Http2 { max_trailer_bytes }, Some(Ok(frame)))
-                if frame
-                    .trailers_ref()
-                    .is_some_and(|it| size_of_fields(it) > *max_trailer_bytes) =>
+            (Version::Http2(_), None) if !body.is_end_stream() => Some(ClientBodyError::Reset),
+            (Version::Http2(bounds), Some(Ok(frame)))
+                if frame.trailers_ref().is_some_and(|it| !bounds.admit(it)) =>
             {
                 Some(ClientBodyError::LargeTrailers)
             }

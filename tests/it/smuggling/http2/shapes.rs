@@ -137,7 +137,14 @@ fn trailers_are_bounded_as_heads_are() {
         client.send(&trailed(&[("x-large", &*"x".repeat(bytes))]));
         assert_eq!(client.outcome(1), outcome, "{bytes} bytes");
     }
-    assert_eq!(backend.take().len(), 1);
+    for (count, outcome) in [(100, Outcome::Status(200)), (101, BAD)] {
+        let names: Vec<_> = (0..count).map(|number| format!("x{number}")).collect();
+        let fields: Vec<_> = names.iter().map(|name| (&**name, "")).collect();
+        let mut client = Frames::connect(gateway.address());
+        client.send(&trailed(&fields));
+        assert_eq!(client.outcome(1), outcome, "{count} fields");
+    }
+    assert_eq!(backend.take().len(), 2);
 }
 
 /// `GET` with a head that does not fit one frame.
