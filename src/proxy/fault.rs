@@ -51,8 +51,8 @@ pub enum Fault {
     Timeout,
     /// The response is not HTTP.
     Unreadable,
-    /// The head of the response has too many fields or bytes. A head that has too many bytes over
-    /// HTTP/2 is [`Fault::ResponseRejected`].
+    /// The head of the response has too many fields or bytes. A head of more than twice as many bytes
+    /// over HTTP/2 is [`Fault::ResponseRejected`].
     HeadTooLarge,
     /// The HTTP/2 library rejects the response: its head has too many bytes, or it is malformed. The
     /// library does not distinguish the two.

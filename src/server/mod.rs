@@ -38,5 +38,6 @@ pub use state::{
     BodyMemory, ClientBody, ClientBodyError, ClientLink, HeadLines, HeldBody, Interim, MemoryPart,
     NoMemory, Pace, Peer, USUAL_BODY_MEMORY,
 };
+pub use syntax::FieldBounds;
 pub use transport::{Certificate, CertificateDates, TlsError, TlsSettings, TlsVersion, Validity};
 pub use tunnel::TunnelEnd;

@@ -1,5 +1,6 @@
 //! Another configuration for all workers, in two steps. The first one does all that can fail, and
-//! changes nothing that is in use. The second one cannot fail.
+//! changes nothing that is in use. The second one cannot fail, except that the system may refuse a
+//! Unix socket its name at the last moment: then an error is logged.
 
 use std::mem;
 use std::sync::Arc;

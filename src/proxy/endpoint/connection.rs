@@ -117,10 +117,16 @@ impl Body for Connection {
             Self::Http1(connection) => connection.poll_frame(cx),
             Self::Http2(_, Some(body)) => {
                 let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
-                // The library takes a reset without an error for the end of the body, also if
-                // END_STREAM has not come before it (RFC 9113, section 8.1).
-                let is_reset = frame.is_none() && !body.is_end_stream();
-                Poll::Ready(match is_reset {
+                let is_broken = match &frame {
+                    // The library takes a reset without an error for the end of the body, also if
+                    // END_STREAM has not come before it (RFC 9113, section 8.1).
+                    None => !body.is_end_stream(),
+                    Some(Ok(frame)) => {
+                        frame.trailers_ref().is_some_and(|it| !http2::RESPONSE.admit(it))
+                    }
+                    Some(Err(_)) => true,
+                };
+                Poll::Ready(match is_broken {
                     true => Some(Err(BrokenBody)),
                     false => frame.map(|frame| frame.map_err(|_| BrokenBody)),
                 })

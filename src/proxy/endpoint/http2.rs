@@ -23,11 +23,12 @@ use tollgate_core::time::monotonic;
 
 use super::send_error::SendError;
 use crate::io::Coalesced;
-use crate::message::MAX_RESPONSE_FIELDS;
 use crate::proxy::body::RequestBody;
 use crate::proxy::fault::Fault;
+pub use bounds::RESPONSE;
 use bounds::{
-    CONNECTION_WINDOW_BYTES, MAX_HEAD_BYTES, MAX_RESET_STREAMS, MAX_SEND_BYTES, STREAM_WINDOW_BYTES,
+    CONNECTION_WINDOW_BYTES, LIBRARY_HEAD_BYTES, MAX_RESET_STREAMS, MAX_SEND_BYTES,
+    STREAM_WINDOW_BYTES,
 };
 use cancels::CancelCount;
 pub use pool::Pool;
@@ -82,7 +83,7 @@ impl Connection {
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .max_send_buf_size(MAX_SEND_BYTES)
-            .max_header_list_size(MAX_HEAD_BYTES)
+            .max_header_list_size(LIBRARY_HEAD_BYTES)
             .max_concurrent_reset_streams(MAX_RESET_STREAMS)
             // The limit would end the connection for all, and clients can cause it.
             .max_local_error_reset_streams(None)
@@ -152,7 +153,7 @@ impl Stream {
         self.is_open = true;
         let sent = sender.clone().try_send_request(body).await;
         if let Ok(response) = &sent
-            && response.headers().len() > MAX_RESPONSE_FIELDS
+            && !RESPONSE.admit(response.headers())
         {
             let fault = Fault::HeadTooLarge;
             return Err(SendError { fault, is_unsent: false, request: None });

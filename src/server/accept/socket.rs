@@ -203,15 +203,12 @@ fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
 /// Binds a socket under a temporary name. It gets `path` when it is used.
 fn bind_unix(path: &Path, mode: Option<u32>) -> io::Result<(UnixListener, SocketFile)> {
     if let Ok(found) = path.symlink_metadata() {
+        let refused = |why| Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
         if !is_socket(&found) {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "the file there is no socket",
-            ));
+            return refused("the file there is no socket");
         }
         if !may_replace(path, &found) {
-            let why = "the socket there belongs to another user";
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+            return refused("the socket there belongs to another user");
         }
     }
     let mut temporary = path.as_os_str().to_owned();

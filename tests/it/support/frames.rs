@@ -128,13 +128,17 @@ pub(crate) fn ok(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &[0x88])
 }
 
-/// The same with a head that unpacks to 90 KB: a field is put into the table, and then
-/// repeated (RFC 7541, sections 5.1, 6.1 and 6.2.1).
+/// The same with a head that unpacks to 180 KB.
 pub(crate) fn too_large(stream: u32) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, &[&[0x88][..], &repeated(60)].concat())
+}
+
+/// A block with this number of equal fields of 3 KB: one is put into the table, and then repeated
+/// (RFC 7541, sections 5.1, 6.1 and 6.2.1).
+pub(crate) fn repeated(count: usize) -> Vec<u8> {
     const LENGTH: [u8; 3] = [127, 0x80 | 57, 22];
     let field = [&[0x40, 1, b'x'][..], &LENGTH, &[b'x'; 3000]].concat();
-    let head = [&[0x88][..], &field, &[0xbe; 30]].concat();
-    frame(HEADERS, END_HEADERS | END_STREAM, stream, &head)
+    [field, vec![0xbe; count - 1]].concat()
 }
 
 /// WINDOW_UPDATE of a stream and of its connection.

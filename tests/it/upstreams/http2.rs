@@ -1,13 +1,14 @@
 //! Endpoints that speak HTTP/2.
 
-use std::thread;
+use std::{iter, thread};
 
 use futures_util::future::join_all;
 use http::Version;
 
 use super::gateway;
 use crate::support::frames::{
-    DATA, END_HEADERS, Frames, HEADERS, NO_ERROR, Outcome, frame, get, reset,
+    DATA, END_HEADERS, END_STREAM, Frame, Frames, HEADERS, NO_ERROR, Outcome, RST_STREAM, block,
+    frame, get, repeated, reset,
 };
 use crate::support::http::{Http, block_on, nothing, request};
 use crate::support::{Backend, Endpoint, Speaks, eventually};
@@ -66,6 +67,38 @@ fn a_response_may_have_as_many_fields_as_over_http_1() {
     assert_eq!(response.status, 502);
     assert!(response.text().contains("more than 256 fields or 64 KiB"), "{}", response.text());
     assert_eq!(client.get("/", &[]).status, 200, "the connection stays");
+}
+
+/// The library would leave fields out of what it takes for too large.
+#[test]
+fn a_head_and_trailers_may_be_as_large_as_over_http_1() {
+    let endpoint = Endpoint::answering(|_, request| {
+        let status = frame(HEADERS, END_HEADERS, request.stream, &[0x88]);
+        let last = |fields: &[u8]| frame(HEADERS, END_HEADERS | END_STREAM, request.stream, fields);
+        let names: Vec<_> = (0..257).map(|number| format!("x-{number}")).collect();
+        let many = names.iter().map(|name| (&**name, "1")).collect::<Vec<_>>();
+        match (request.kind, request.stream) {
+            (HEADERS, 1) => [status, last(&repeated(20))].concat(),
+            (HEADERS, 3) => [status, last(&repeated(30))].concat(),
+            (HEADERS, 5) => [status, last(&block(&many))].concat(),
+            (HEADERS, 7) => last(&[&[0x88][..], &repeated(30)].concat()),
+            _ => Vec::new(),
+        }
+    });
+    let gateway = gateway(&[endpoint.url()], "", "");
+    for (trailers, is_whole) in [("small", true), ("large", false), ("many", false)] {
+        let mut client = Frames::connect(gateway.address());
+        client.send(&get(1, "/"));
+        let is_last = |it: &Frame| it.stream == 1 && (it.ends_stream() || it.kind == RST_STREAM);
+        let last = iter::from_fn(|| client.next().expect("it answers in time")).find(is_last);
+        let last = last.expect("the stream ends");
+        assert_eq!(last.kind == HEADERS, is_whole, "{trailers}: {last:?}");
+        assert_eq!(last.kind == RST_STREAM, !is_whole, "{trailers}: {last:?}");
+    }
+    let response = gateway.client().get("/", &[]);
+    assert_eq!(response.status, 502);
+    assert!(response.text().contains("more than 256 fields or 64 KiB"), "{}", response.text());
+    assert_eq!(endpoint.connections(), 1);
 }
 
 /// END_STREAM has not come, so a part of the response is not the whole (RFC 9113, section 8.1).

@@ -1,5 +1,8 @@
 //! Bounds of HTTP/2 connections to endpoints.
 
+use crate::message::{MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES};
+use crate::server::FieldBounds;
+
 /// The most requests on one connection. Further requests open another connection.
 pub const MAX_STREAMS: u32 = 100;
 /// Bytes that an endpoint may send on one stream before the client has read them.
@@ -17,9 +20,12 @@ const SMALL_FRAME_BYTES: u32 = 64;
 const _: () = assert!(CONNECTION_WINDOW_BYTES > MAX_STREAMS * STREAM_WINDOW_BYTES);
 /// Bytes of an upload that are buffered while the endpoint does not read.
 pub const MAX_SEND_BYTES: usize = 64 * 1024;
-/// The largest head of a response, and the largest trailers, in bytes. The library adds 32 bytes for
-/// each field (RFC 9113, section 6.5.2).
-pub const MAX_HEAD_BYTES: u32 = 64 * 1024;
+/// The bounds of the head of a response and of its trailers.
+pub const RESPONSE: FieldBounds =
+    FieldBounds { fields: MAX_RESPONSE_FIELDS, bytes: MAX_RESPONSE_HEAD_BYTES };
+/// The size from which on the library leaves out fields of heads and trailers. It rejects such a head,
+/// but it takes such trailers for whole. So the bound is above [`RESPONSE`].
+pub const LIBRARY_HEAD_BYTES: u32 = 128 * 1024;
 /// Streams that are remembered after a reset: frames that the endpoint has sent before
 /// it received the reset are ignored.
 pub const MAX_RESET_STREAMS: usize = 1000;
