@@ -88,6 +88,12 @@ impl BoundAdmin {
         address.unwrap_or(&self.settings.listener.address)
     }
 
+    /// Lets clients find its Unix sockets.
+    fn publish(&self) -> Result<(), BindError> {
+        let mut listeners = self.listener.iter().chain(&self.probe);
+        listeners.try_for_each(|(listener, _)| listener.publish())
+    }
+
     /// Begins to serve. `file` is the file of the configuration, and `document` what it
     /// contains. Changes of the configuration go to `configs`.
     ///
@@ -101,8 +107,7 @@ impl BoundAdmin {
         document: Option<Document>,
         configs: mpsc::Sender<ConfigCall>,
     ) -> Result<AdminListener, RunError> {
-        let listeners = self.listener.iter().chain(&self.probe);
-        listeners.map(|(listener, _)| listener.publish()).collect::<Result<(), _>>()?;
+        self.publish()?;
         let tags = Tags::random();
         let address = self.address().clone();
         let reveal_keys = self.settings.reveal_keys;
