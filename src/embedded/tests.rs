@@ -128,7 +128,7 @@ fn a_policy_by_users_with_passwords_is_left_out() {
     std::fs::write(&users, format!("alice:{hash}\n")).expect("a file");
     let basic = format!("basic: {{ file: {users:?}, realm: staff }}");
     for (source, policy, is_kept) in [
-        (&*basic, "key: user, limit: 5/s, missing_key: unauthorized", false),
+        (&*basic, "key: user, limit: 5/s, missing_key: deny", false),
         (&basic, "key: { first: [user, ip] }, limit: 5/s", false),
         (&basic, "key: ip, limit: 5/s, plans: { from: user, limits: { alice: 9/s } }", false),
         (&basic, "key: ip, limit: 5/s", true),
