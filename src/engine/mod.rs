@@ -220,9 +220,9 @@ impl Engine {
     }
 
     /// Lets the access lists and then the policies of its route judge a request that arrives at
-    /// `moment`. It counts when its credentials are known. `headroom` returns the headroom of an upstream. Policies that do not apply, take no
-    /// part. If a policy needs the body, and it can be read, the judgement says only that it must
-    /// be, unless the request is refused in any case.
+    /// `moment`. It counts when its credentials are known. `headroom` returns the headroom of an
+    /// upstream. Policies that do not apply, take no part. If a policy needs the body, and it can be
+    /// read, the judgement says only that it must be, unless the request is refused in any case.
     pub async fn judge<'r>(
         &self,
         rules: &'r Rules,
