@@ -174,8 +174,8 @@ fn limiter(config: Config) -> Result<Limiter, EmbedError> {
     Ok(Parts { policies, client, keys, store, clock, headers, overrides }.build()?)
 }
 
-/// Why only a gateway can apply the policy, if users have passwords or not. None: an application can
-/// apply it.
+/// Why only a gateway can apply the policy. None: an application can apply it. `has_passwords`: users
+/// have passwords, which only a gateway checks.
 fn needs_gateway(policy: &Policy, has_passwords: bool) -> Option<&'static str> {
     let mut is_known = true;
     for key in policy.keys() {
@@ -195,7 +195,7 @@ fn needs_gateway(policy: &Policy, has_passwords: bool) -> Option<&'static str> {
     }
     if has_passwords && policy.keys().any(KeyExpr::has_user) {
         return Some(
-            "only a gateway checks the passwords of client.user.basic, on which its key depends",
+            "only a gateway checks the passwords of client.user.basic, and it counts by the user",
         );
     }
     // A price needs the model. An estimate of tokens needs no more than the length of the body.

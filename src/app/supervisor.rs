@@ -170,12 +170,13 @@ impl Supervisor {
             }
         }
         let opened = supervisor.bind(listeners.iter(), workers)?;
+        supervisor.add_sources(outputs.tracer);
+        supervisor.complete(first_keys).await;
+        // A start that fails or is stopped before leaves the sockets of another process.
         opened.iter().try_for_each(BoundListener::publish)?;
         let opened = supervisor.add(opened);
         supervisor.observe_listeners();
-        supervisor.add_sources(outputs.tracer);
         supervisor.warn_of_files();
-        supervisor.complete(first_keys).await;
         spawn_local(supervisor.patches().keep());
         spawn_local(Arc::clone(&supervisor.observed).count_keys());
         spawn_local(forwarders::watch(Arc::clone(&supervisor.state.forwarders)));

@@ -28,9 +28,7 @@ impl Engine {
             Box::pin(auth.check_password(route, &subject, now)).await;
         }
         let begun = timer.begin();
-        if rules.asks_for_credentials(index) {
-            now = self.look_up_key(rules, &subject, now).await;
-        }
+        now = self.look_up_key(rules, index, &subject, now).await;
         let second = route.policies.iter().filter(|policy| policy.needs_authorizer());
         let mut decision = match route.may_delay() {
             true => limiter.decide_open(second, &subject, headroom, now).await,

@@ -252,12 +252,10 @@ impl Engine {
         let policies = route.policies.iter().filter(|policy| applies(policy));
         let mut credential = Credential::default();
         let mut refusal = None;
-        if rules.asks_for_credentials(index) {
-            now = self.look_up_key(rules, subject, now).await;
-            // A preflight has no credentials, and is no request of its client alone.
-            if !is_preflight {
-                (credential, refusal) = auth.check(route, subject, now, awaits_body);
-            }
+        now = self.look_up_key(rules, index, subject, now).await;
+        // A preflight has no credentials, and is no request of its client alone.
+        if rules.asks_for_credentials(index) && !is_preflight {
+            (credential, refusal) = auth.check(route, subject, now, awaits_body);
         }
         if refusal.is_none()
             && !is_preflight
@@ -340,16 +338,19 @@ impl Engine {
         }
     }
 
-    /// Looks up the key of a request, whose password was checked before. Returns the time at which its
-    /// credentials are known: both may take seconds.
+    /// Looks up the key of a request of the route with this index, if it needs that. Its password was
+    /// checked before. Returns the time at which its credentials are known: both may take seconds.
     async fn look_up_key(
         &self,
         rules: &Rules,
+        index: usize,
         subject: &Subject<'_, '_>,
         now: Timestamp,
     ) -> Timestamp {
         let auth = &self.deciding.auth;
-        auth.look_up_key(subject, now).await;
+        if rules.asks_for_credentials(index) {
+            auth.look_up_key(subject, now).await;
+        }
         match auth.knows_at_once(rules.clients()) {
             true => now,
             false => self.clock.now(),

@@ -44,8 +44,9 @@ pub async fn attempt(
         None => endpoint.reuse(started),
         Some(reservation) => reservation.take_connection(),
     };
-    // Its client would get the next failure.
-    if retry_state.was_retried_automatically() {
+    // The runtime may not know yet that an idle connection has ended. The first attempt on such a
+    // connection costs nothing, and the next failure may be the response to the client.
+    if retry_state.was_sent_before() {
         usable.take_if(|connection| !connection.is_socket_empty());
     }
     let mut closed = 0;

@@ -114,9 +114,9 @@ impl<'a> RetryState<'a> {
         self.options.waited.set(self.options.waited.get() + waited);
     }
 
-    /// Whether its automatic retry is used up.
-    pub const fn was_retried_automatically(&self) -> bool {
-        self.was_retried_automatically
+    /// Whether it was sent before, so that its client may get the next failure.
+    pub const fn was_sent_before(&self) -> bool {
+        self.was_retried_automatically || self.retries > 0
     }
 
     /// Whether the request may have to be sent again because of what its route says.

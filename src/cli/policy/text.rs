@@ -258,8 +258,10 @@ fn minute(policy: &Value) -> (u64, u64) {
 
 /// The limit that the file had. One that was set for a time was never in it.
 fn in_file(before: &Value) -> String {
+    let is_changed = !before["patch"]["limit"].is_null();
     match &before["definition"]["limit"] {
-        Value::String(written) if !before["patch"]["limit"].is_null() => written.clone(),
+        Value::String(written) if is_changed => written.clone(),
+        Value::Number(written) if is_changed => written.to_string(),
         _ => limit(&before["limit"]),
     }
 }
@@ -299,6 +301,18 @@ mod tests {
 
     fn plain(text: &str) -> String {
         anstream::adapter::strip_str(text).to_string()
+    }
+
+    /// A limit of requests at the same time is a number.
+    #[test]
+    fn the_limit_of_the_file_may_be_a_text_or_a_number() {
+        for (written, is) in [(json!("5/m"), "5/m"), (json!(5), "5")] {
+            let before = json!({
+                "definition": { "limit": written }, "patch": { "limit": "9" },
+                "limit": { "units": 9, "window_ms": 0 },
+            });
+            assert_eq!(in_file(&before), is);
+        }
     }
 
     #[test]

@@ -165,7 +165,7 @@ fn engine(directory: OneKey, clock: Clock) -> Engine {
     Engine::new(limiter, auth, clock, &metrics, seen)
 }
 
-/// A request was once counted when it had arrived. So the requests whose lookups took long left their
+/// Regression: a request counted when it had arrived. So requests whose lookups took long left their
 /// window before they were decided, and a full limit passed beside them.
 #[tokio::test]
 async fn a_request_counts_when_its_key_is_known() {

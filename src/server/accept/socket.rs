@@ -212,10 +212,9 @@ fn bind_unix(path: &Path, mode: Option<u32>) -> io::Result<(UnixListener, Socket
         }
     }
     let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".{}", std::process::id()));
+    // Processes in two containers may have one id.
+    temporary.push(format!(".{:08x}", fastrand::u32(..)));
     let temporary = PathBuf::from(temporary);
-    // An earlier process with the same id may have left one.
-    let _ = fs::remove_file(&temporary);
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     socket.bind(&socket2::SockAddr::unix(&temporary)?)?;
@@ -264,7 +263,7 @@ impl SocketFile {
     fn remove(&self) {
         for path in [&self.path, &self.temporary] {
             if fs::symlink_metadata(path).is_ok_and(|found| found.ino() == self.inode) {
-                // If this fails, the next start replaces the file.
+                // If this fails, the next start replaces the file at `path`.
                 let _ = fs::remove_file(path);
             }
         }

@@ -172,7 +172,7 @@ impl Frames {
         is_open.then_some(self.heads)
     }
 
-    /// Whether the client has reset streams lately.
+    /// Whether the client has reset streams in the last second in which frames were counted.
     pub const fn has_resets(&self) -> bool {
         self.resets > 0
     }

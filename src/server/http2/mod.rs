@@ -126,8 +126,8 @@ pub async fn serve<S: RequestService>(
         let drain = Rc::clone(&tunnel_drain);
         let may_be_reset = streams.has_resets();
         async move {
-            // The library ends the task of a stream that is reset, but it runs the task first. Such
-            // a request is not forwarded.
+            // The library ends the task of a stream that is reset, but it runs the task first. A
+            // request that came with its reset is not forwarded.
             if may_be_reset {
                 yield_now().await;
             }

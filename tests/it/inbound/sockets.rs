@@ -124,6 +124,27 @@ fn a_start_that_fails_leaves_the_sockets_of_another_process() {
     assert_eq!(fs::read_dir(site.directory.path()).unwrap().count(), 3);
 }
 
+/// Regression: a start that waited for keys had replaced the sockets, and removed them at its stop.
+#[test]
+fn a_start_that_is_stopped_leaves_the_sockets_of_another_process() {
+    let site = Site::new();
+    let _other = UnixListener::bind(&site.path).unwrap();
+    let issuer = Origin::serving(|_, read| while read().is_some() {});
+    let file = site.directory.path().join("gateway.yaml");
+    let user = format!(
+        "client: {{ user: {{ jwt: {{ jwks: \"http://{}/keys\", algorithms: [ES256] }} }} }}",
+        issuer.address()
+    );
+    fs::write(&file, format!("{}\n{user}\n", site.yaml())).unwrap();
+    let mut process = Program::command().args(["run", "-c"]).arg(&file).spawn().unwrap();
+    eventually("the keys are asked for", || !issuer.received().is_empty());
+    let id = rustix::process::Pid::from_child(&process);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    process.wait().unwrap();
+    UnixStream::connect(&site.path).expect("the other process still listens");
+    assert_eq!(fs::read_dir(site.directory.path()).unwrap().count(), 2);
+}
+
 #[test]
 fn the_name_is_removed_at_the_stop() {
     let site = Site::new();

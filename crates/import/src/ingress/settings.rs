@@ -135,7 +135,8 @@ impl Client {
                     notes.lost(name, place, what);
                 });
                 shown = kept.join(", ");
-                self.networks = Some(kept);
+                // An empty list is none.
+                self.networks = (!list(text).is_empty()).then_some(kept);
             }
             "forwarded-for-header" => self.header = Some(text.to_ascii_lowercase()),
             _ => return false,

@@ -96,11 +96,12 @@ fn all_nodes_are_shown() {
     let redis = Redis::start(Options::default());
     let store = format!("store: {{ redis: {{ url: \"{}\" }} }}", redis.url());
     let gateway = Gateway::start(&yaml(&store, ""));
+    let mut browser = browser();
+    sign_in(&mut browser, &gateway);
+    // Those that are silent are forgotten after some time.
     let mut nodes = vec!["HSET".to_owned(), "tollgate:meta:nodes".to_owned()];
     let seconds = redis.cli(&["TIME"]).lines().next().expect("the seconds").to_owned();
     nodes.extend((0..110).flat_map(|index| [format!("{:016x}", 0xff00 + index), seconds.clone()]));
     redis.cli(&nodes.iter().map(String::as_str).collect::<Vec<_>>());
-    let mut browser = browser();
-    sign_in(&mut browser, &gateway);
     browser.until_text("#node-table .more", "Show all 111");
 }

@@ -109,7 +109,7 @@ impl MemoryStore {
         }
     }
 
-    /// The verdicts of [`decide`](Self::decide).
+    /// The verdicts of [`Store::apply`](super::Store::apply), without the times at which they count.
     pub fn apply(&self, charges: &[Charge<'_>], now: Timestamp) -> Verdicts {
         self.decide(charges, now).into_iter().map(|answer| answer.verdict).collect()
     }
