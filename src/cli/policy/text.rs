@@ -256,7 +256,7 @@ fn minute(policy: &Value) -> (u64, u64) {
     (all, refused)
 }
 
-/// The limit that the file had. One that was set for a time was never in it.
+/// The limit that the file had. One that a patch has set was never in it.
 fn in_file(before: &Value) -> String {
     let is_changed = !before["patch"]["limit"].is_null();
     match &before["definition"]["limit"] {

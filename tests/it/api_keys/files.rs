@@ -93,8 +93,8 @@ fn a_key_is_written_to_the_end_of_the_list_and_nowhere_else() {
     assert_eq!((wrong.code, &*wrong.stdout), (Some(2), ""), "{}", wrong.stderr);
 }
 
-/// Each run reads the file, and replaces it. What another one has written in between was lost, though
-/// its key was handed out.
+/// Regression: each run reads the file, and replaces it. What another one has written in between was
+/// lost, though its key was handed out.
 #[test]
 fn keys_that_are_made_at_the_same_time_are_all_in_the_file() {
     let keys = Keys::new();

@@ -69,7 +69,7 @@ fn a_policy_counts_by_what_the_authorizer_says() {
     }
 }
 
-/// A request was once counted when it had arrived, however long the authorizer took.
+/// Regression: a request counted when it had arrived, however long the authorizer took.
 #[test]
 fn a_request_counts_when_the_authorizer_has_answered() {
     let portal = Portal::answering(|request, usual| {

@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// It had the mode of the umask, so that every user could read whose keys there are.
+    /// Regression: it had the mode of the umask, so that every user could read whose keys there are.
     #[test]
     fn a_new_file_is_for_its_owner_alone_and_an_old_one_keeps_its_mode() {
         let directory = tempfile::tempdir().unwrap();

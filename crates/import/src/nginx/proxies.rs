@@ -177,8 +177,8 @@ fn without_effect(all: &[Believed<'_>], is_one_field: bool, notes: &mut Notes) {
 fn believes_none(plan: &mut Plan, notes: &mut Notes) {
     let proxied = plan.listeners.iter().find(|(_, it)| it.get("proxy_protocol").is_some());
     let Some((place, _)) = proxied else { return };
-    let what = "proxy_protocol: set_real_ip_from names no balancer that can be believed, so only this machine may connect: \
-                write client.trusted_proxies";
+    let what = "proxy_protocol: set_real_ip_from names no balancer that can be believed, so only this \
+                machine may connect: write client.trusted_proxies";
     notes.lost("listen", *place, what);
     plan.client.put("trusted_proxies", vec!["127.0.0.1"]);
 }
