@@ -171,22 +171,36 @@ fn what_cannot_run_here_is_not_written() {
     assert_eq!((tag(&client), statuses(&gateway, "ann", 4)), (first, vec![200, 200, 200, 429]));
 }
 
+/// An issuer that has no keys, and says so when the test lets it go on. A call whose configuration asks
+/// it for its first keys waits until then.
+struct SlowIssuer {
+    issuer: Origin,
+    go: mpsc::Sender<()>,
+    /// The section that asks it.
+    user: String,
+}
+
+impl SlowIssuer {
+    fn new() -> Self {
+        let (go, wait) = mpsc::channel::<()>();
+        let wait = Mutex::new(wait);
+        let issuer = Origin::answering(move |_| {
+            let _ = wait.lock().map(|wait| wait.recv_timeout(PATIENCE));
+            "HTTP/1.1 500 Down\r\nContent-Length: 0\r\n\r\n".to_owned()
+        });
+        let jwt = format!("jwks: \"http://{}/keys\", algorithms: [ES256]", issuer.address());
+        let user = format!("client: {{ user: {{ jwt: {{ {jwt} }} }} }}\n");
+        Self { issuer, go, user }
+    }
+}
+
 /// Regression: the digest before the change was that of the moment of the call, and the rest that of
 /// the configuration that was replaced.
 #[test]
 fn the_audit_log_has_the_configuration_that_a_call_has_replaced() {
     let gateway = gateway("", "");
     let client = AdminClient::new(&gateway, OPERATE);
-    let (go, wait) = mpsc::channel::<()>();
-    let wait = Mutex::new(wait);
-    let issuer = Origin::answering(move |_| {
-        let _ = wait.lock().map(|wait| wait.recv_timeout(PATIENCE));
-        "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{\"keys\":[]}".to_owned()
-    });
-    let user = format!(
-        "client: {{ user: {{ jwt: {{ jwks: \"http://{}/keys\", algorithms: [ES256] }} }} }}\n",
-        issuer.address()
-    );
+    let SlowIssuer { issuer, go, user } = SlowIssuer::new();
     let file = text(&gateway);
     let slow = format!("{file}{user}");
     let next = file.replace("3/day", "4/day");
@@ -215,17 +229,7 @@ fn put_during_an_edit(
     text: &str,
     edited: &str,
 ) -> Response {
-    let (go, wait) = mpsc::channel::<()>();
-    let wait = Mutex::new(wait);
-    // The call waits for the first keys of this issuer.
-    let issuer = Origin::answering(move |_| {
-        let _ = wait.lock().map(|wait| wait.recv_timeout(PATIENCE));
-        "HTTP/1.1 500 Down\r\nContent-Length: 0\r\n\r\n".to_owned()
-    });
-    let user = format!(
-        "client: {{ user: {{ jwt: {{ jwks: \"http://{}/keys\", algorithms: [ES256] }} }} }}\n",
-        issuer.address()
-    );
+    let SlowIssuer { issuer, go, user } = SlowIssuer::new();
     let first = tag(client);
     let other = format!("{text}{user}");
     thread::scope(|scope| {
