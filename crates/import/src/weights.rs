@@ -23,14 +23,18 @@ pub struct Endpoints {
 
 /// The endpoints for these servers.
 pub fn endpoints(servers: Vec<Server>) -> Endpoints {
-    let weights: Vec<u64> = servers.iter().map(|it| it.weight.min(1_000_000_000)).collect();
+    let weights: Vec<u64> = servers.iter().map(|it| it.weight).collect();
     let largest = weights.iter().copied().max().unwrap_or(1);
     let common = weights.iter().copied().fold(0, divisor).max(1);
     let are_equal = weights.iter().all(|it| *it == largest);
+    let rounded = |weight: u64| {
+        let share = u128::from(weight) * u128::from(MAX) + u128::from(largest / 2);
+        u64::try_from(share / u128::from(largest)).unwrap_or(MAX).max(1)
+    };
     let scaled = |weight: u64| match (largest <= MAX, largest / common <= MAX) {
         (true, _) => weight,
         (false, true) => weight / common,
-        (false, false) => ((weight * MAX + largest / 2) / largest).max(1),
+        (false, false) => rounded(weight),
     };
     let is_rounded = !are_equal && largest / common > MAX;
     let list = servers.into_iter().zip(weights).map(|(server, weight)| match scaled(weight) {
@@ -73,6 +77,7 @@ mod tests {
             (&[5000, 1], "[{ url: a0, weight: 1000 }, a1]", true),
             (&[65_535, 32_000], "[{ url: a0, weight: 1000 }, { url: a1, weight: 488 }]", true),
             (&[u64::MAX, 1], "[{ url: a0, weight: 1000 }, a1]", true),
+            (&[2_000_000_000, 1_000_000_000], "[{ url: a0, weight: 2 }, a1]", false),
         ] {
             let servers = weights.iter().enumerate();
             let servers =

@@ -39,10 +39,14 @@ fn nanoseconds(text: &str) -> Option<u128> {
         ("m", 60_000_000_000),
         ("h", 3_600_000_000_000),
     ];
+    let text = text.strip_prefix('+').unwrap_or(text);
     let mut rest = text;
     let mut sum = 0_u128;
     while !rest.is_empty() || text.is_empty() {
-        let (whole, after) = number_and_unit(rest)?;
+        // Nothing needs to stand before a point, if a digit stands behind it.
+        let is_fraction =
+            rest.starts_with('.') && rest[1..].starts_with(|c: char| c.is_ascii_digit());
+        let (whole, after) = if is_fraction { (0, rest) } else { number_and_unit(rest)? };
         let (digits, after) = match after.strip_prefix('.') {
             Some(after) => {
                 let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
@@ -265,6 +269,9 @@ mod tests {
             ("", None),
             ("5 s", None),
             (".s", None),
+            (".5s", Some(500)),
+            ("+1s", Some(1000)),
+            ("+", None),
             ("99999999999999999999h", None),
         ] {
             assert_eq!(milliseconds(text), is, "{text}");
