@@ -54,7 +54,10 @@ impl Scene {
         let mut scene = Self::empty();
         match page.path.as_str() {
             "README.md" | "docs/guide.md" => scene.first_try(),
-            "docs/admin.md" => scene.operated(),
+            "docs/admin.md" => {
+                scene.operated();
+                scene.refuse("7f9c1d2e");
+            }
             "docs/check-api.md" => scene.asked(page),
             "docs/commands.md" => scene.steered(),
             "docs/explain.md" | "docs/top.md" => scene.observed(),
@@ -151,7 +154,8 @@ impl Scene {
         self.file("broken.yaml", "routes: [{ path: /*, policies: [per-usr], upstream: app }]\n");
     }
 
-    /// An admin listener over TCP, with a policy `per-client` and refusals.
+    /// An admin listener over TCP, with a policy `per-client`. It has had no request: a refusal, or a
+    /// decision that is slow on a busy machine, would be a reason of its status.
     fn operated(&mut self) {
         let overrides = self.own.path().join("overrides.redb");
         let store = format!("store: {{ overrides: {{ path: {overrides:?} }} }}");
@@ -159,7 +163,6 @@ impl Scene {
             &with_admin("127.0.0.1:8080", "127.0.0.1:9901", &store),
             &["127.0.0.1:8080", "127.0.0.1:9901"],
         );
-        self.refuse("7f9c1d2e");
     }
 
     /// The same, and commands ask it if they name no other.
@@ -189,14 +192,9 @@ impl Scene {
         self.refuse("7f9c1d2e4b6a80935c1e2f3a4b5c6d7e");
     }
 
-    /// Sends requests of another client with this id until one is refused. So many other clients are
-    /// admitted before that the status does not call this unusual.
+    /// Sends requests of another client with this id until one is refused.
     fn refuse(&self, id: &str) {
         let mut client = self.gateways[0].client();
-        for other in 1..=40 {
-            let address = format!("X-Forwarded-For: 198.51.100.{other}");
-            assert_eq!(client.get("/", &[&address]).status, 200);
-        }
         let field = format!("X-Request-Id: {id}");
         let mut ask = || client.get("/", &[&field, "X-Forwarded-For: 192.0.2.9"]).status;
         assert!((0..10).any(|_| ask() == 429), "the limit is reached");
