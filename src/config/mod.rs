@@ -9,7 +9,7 @@
 
 mod admin_access;
 mod api_keys;
-mod byte_order_mark;
+pub(crate) mod byte_order_mark;
 mod classes;
 mod de;
 mod definitions;

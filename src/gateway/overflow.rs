@@ -32,8 +32,7 @@ impl Gateway {
 
     /// The same for this decision of the route with this index.
     pub fn overflow_from(&self, route: usize, decision: &Decision<&Arc<Policy>>) -> Option<usize> {
-        let overflow = self.snapshot.rules.route(route).overflow.as_deref()?;
-        overflow.takes(decision).then_some(overflow.route)
+        self.snapshot.rules.route(route).overflow.as_deref()?.route_after(decision)
     }
 
     /// The rest of the life of a request that the route with this index judges.

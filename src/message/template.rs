@@ -65,8 +65,9 @@ pub fn fill(template: &Template, refusal: &Refusal<'_>) -> Response<Bytes> {
 /// Whether a text with this content type is JSON (RFC 6839, section 3.1).
 fn is_json(content_type: &HeaderValue) -> bool {
     let text = content_type.to_str().unwrap_or_default();
-    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    essence == "application/json" || essence.ends_with("+json")
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    let suffix = essence.rfind('+').map_or("", |at| &essence[at..]);
+    essence.eq_ignore_ascii_case("application/json") || suffix.eq_ignore_ascii_case("+json")
 }
 
 enum Value<'a> {

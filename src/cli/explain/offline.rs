@@ -47,8 +47,7 @@ pub async fn explained(
     let patches = Resolved::default();
     let headroom = |_| None;
     let overflow = |route: usize, decision: &Decision<&Arc<Policy>>| {
-        let overflow = rules.route(route).overflow.as_deref()?;
-        overflow.takes(decision).then_some(overflow.route)
+        rules.route(route).overflow.as_deref()?.route_after(decision)
     };
     let with = Explaining {
         rules: &rules,

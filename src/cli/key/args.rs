@@ -113,7 +113,7 @@ impl CreateArgs {
 mod tests {
     use crate::cli::usage_error;
 
-    /// The store has the prefix of the configuration. Another one was ignored without a word.
+    /// Regression: another prefix than that of the configuration was ignored without a word.
     #[test]
     fn a_key_of_a_store_has_the_prefix_of_the_configuration() {
         let create = ["tollgate", "key", "create", "--store"];

@@ -25,7 +25,7 @@ use crate::api_keys::{
     TeamForm, Teams,
 };
 use crate::app::{CommandError, local_runtime, settings_with_password};
-use crate::config::{self, Config};
+use crate::config::{self, Config, byte_order_mark};
 
 /// The most MiB of standard input.
 const MAX_INPUT_MIB: u64 = 256;
@@ -317,11 +317,9 @@ fn text_within(input: impl Read, most_mib: u64) -> Result<String, Problem> {
         return Err(Problem::Input(why));
     }
     let not_text = |_| io::Error::new(ErrorKind::InvalidData, "standard input is not UTF-8 text");
-    let text = String::from_utf8(bytes).map_err(not_text)?;
-    Ok(match text.strip_prefix('\u{feff}') {
-        Some(rest) => rest.to_owned(),
-        None => text,
-    })
+    let mut text = String::from_utf8(bytes).map_err(not_text)?;
+    byte_order_mark::remove(&mut text);
+    Ok(text)
 }
 
 fn map(pairs: &[(String, String)]) -> BTreeMap<String, String> {

@@ -127,9 +127,9 @@ impl Context<'_> {
         status.and_then(|status: u16| StatusCode::from_u16(status).ok()).unwrap_or(default)
     }
 
-    /// Checks the name of a field that tells who a client is: none that frames a message or belongs to
-    /// the connection can.
-    pub fn check_own_field(&self, name: &Spanned<FieldName>) {
+    /// Checks the name of a field that identifies clients. A field that frames the message or belongs to
+    /// the connection cannot identify them.
+    pub fn check_identifying_field(&self, name: &Spanned<FieldName>) {
         let FieldName(header) = &name.value;
         if FieldEdits::is_reserved(header) {
             let message =

@@ -201,7 +201,7 @@ impl RawIdentityHeaders {
         ];
         for (part, field) in fields {
             let Some(name) = field.given() else { continue };
-            cx.check_own_field(name);
+            cx.check_identifying_field(name);
             let FieldName(header) = &name.value;
             if headers.iter().any(|(_, known)| known == header) {
                 let message = format!("two fields would have the name \"{header}\"");

@@ -263,7 +263,7 @@ impl RawClient {
             return Some(User { source: Some(source), password_file: file });
         }
         let header = header.given()?;
-        cx.check_own_field(header);
+        cx.check_identifying_field(header);
         if !self.has_trusted_proxies() {
             let message = "the user's header is accepted from trusted proxies only, and there are \
                            none";
@@ -314,7 +314,7 @@ impl RawApiKey {
     fn compile(&self, usual: ApiKeySettings, cx: &Context<'_>) -> ApiKeySettings {
         let headers = match self.headers.value() {
             Some(_) => {
-                self.headers.items().for_each(|name| cx.check_own_field(name));
+                self.headers.items().for_each(|name| cx.check_identifying_field(name));
                 self.headers.items().map(|name| name.value.0.clone()).collect()
             }
             None => usual.headers,
