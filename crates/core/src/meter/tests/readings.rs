@@ -122,6 +122,13 @@ impl Tree {
             Self::Null | Self::Array(_) | Self::Object(_) => None,
         })
     }
+
+    /// Whether this can be a number of which the nearest float is an integer. The float that the
+    /// other parser finds may be the next one to the nearest.
+    fn may_be_whole(&self) -> bool {
+        let Self::Float(float) = self else { return false };
+        [float.next_down(), *float, float.next_up()].iter().any(|float| float.fract() == 0.0)
+    }
 }
 
 const POINTERS: [&str; 12] = [
@@ -208,8 +215,7 @@ fn compare(pointers: &[&str], document: &[u8]) -> Result<(), TestCaseError> {
     let found = match found {
         Ok(found) => found,
         Err(DocumentFault::Fraction) => {
-            let is_whole = |value: &&Tree| matches!(value, Tree::Float(it) if it.fract() == 0.0);
-            prop_assert!(values.into_iter().flatten().any(|value| is_whole(&value)));
+            prop_assert!(values.into_iter().flatten().any(Tree::may_be_whole));
             return Ok(());
         }
         Err(fault) => {
@@ -227,12 +233,14 @@ fn compare(pointers: &[&str], document: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The other parser reads this number as a whole one.
+/// The other parser reads the first number as a whole one. The second is nearest to a whole one, and
+/// the other parser finds the float before it.
 #[test]
 fn a_number_with_a_long_fraction_is_a_fault() {
-    let document = b"[4379291074772558.01]";
-    assert_eq!(scan(&["/0"], document), Err(DocumentFault::Fraction));
-    compare(&["/0"], document).expect("the other parser finds a whole number");
+    for document in ["[4379291074772558.01]", "[3787586604024325.969]"] {
+        assert_eq!(scan(&["/0"], document.as_bytes()), Err(DocumentFault::Fraction));
+        compare(&["/0"], document.as_bytes()).expect(document);
+    }
 }
 
 proptest! {
