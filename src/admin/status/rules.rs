@@ -23,6 +23,10 @@ const QUARTER_OF_AN_HOUR: Span = Span::from_secs(900);
 pub const UNUSUAL: f64 = 4.0;
 /// So many refusals in five minutes can be too many.
 pub const MANY: f64 = 100.0;
+/// So many refusals of one policy in five minutes can be unusual.
+pub const SOME: f64 = 20.0;
+/// Of fewer decisions in five minutes, one alone can be a hundredth.
+pub const ENOUGH_DECISIONS: f64 = 100.0;
 /// Peers that are not trusted matter if this part of all requests names clients.
 pub const UNBELIEVED_SHARE: f64 = 0.1;
 /// How many policies the text about many refusals names.
@@ -160,7 +164,7 @@ pub const RULES: &[Rule] = &[
         alert: Some("TollgateRefusesUnusuallyMany"),
         over: Some(FIVE_MINUTES),
         bound: Bound::Above(0.05),
-        values: |it| it.window.unusual_shares(UNUSUAL),
+        values: |it| it.window.unusual_shares(UNUSUAL, SOME),
         text: |it, about, share| {
             let share = percent(share);
             let refuses = format!("the policy {about:?} refuses {share} of its requests");
@@ -251,7 +255,10 @@ pub const RULES: &[Rule] = &[
         alert: Some("TollgateSlowDecisions"),
         over: Some(FIVE_MINUTES),
         bound: Bound::Above(0.02),
-        values: |it| it.window.slow_decision().map(|it| (String::new(), it)).into_iter().collect(),
+        values: |it| {
+            let slow = it.window.slow_decision(ENOUGH_DECISIONS);
+            slow.map(|it| (String::new(), it)).into_iter().collect()
+        },
         text: |_, _, s| format!("one decision of 100 takes longer than about {:.0} ms", s * 1000.0),
         advice: "see tollgate_store_call_duration_seconds for Redis, and \
                  tollgate_worker_busy_seconds_total for the gateway",

@@ -434,6 +434,15 @@ fn a_busy_worker_and_slow_decisions_are_found() {
         |it| decisions(it, 1, 100_000),
         340,
     );
+    // One decision of few says little.
+    let mut node = Node::new();
+    decisions(&mut node, 1, 98);
+    decisions(&mut node, 40, 1);
+    node.after(5);
+    assert_eq!(node.reasons(), []);
+    decisions(&mut node, 40, 1);
+    node.after(5);
+    assert!(matches!(node.reasons()[..], [("slow_decisions", "", 0..=5)]));
     // 99 of 100 lie below 10 ms, and the rest above 25 ms.
     let mut node = Node::new();
     decisions(&mut node, 1, 995);
@@ -484,6 +493,15 @@ fn a_policy_refuses_unusually_many_by_what_it_refused_before() {
     node.after(60 * 60);
     minutes(&mut node, 23 * 60, 19);
     assert_eq!(node.reasons(), [], "as many as in the day before");
+    // Few refusals are not judged.
+    let mut node = Node::new();
+    node.decisions("p", "admitted", 1);
+    node.decisions("p", "refused", 19);
+    node.after(5);
+    assert_eq!(node.reasons(), []);
+    node.decisions("p", "refused", 1);
+    node.after(5);
+    assert_eq!(codes(&node), unusual);
     // A policy without requests has no history.
     let mut node = Node::new();
     node.decisions("p", "refused", 0);

@@ -212,11 +212,13 @@ impl Window {
         grown.map(|((_, about), at)| (about.to_string(), f64::from(is_recent(*at)))).collect()
     }
 
-    /// The share of requests that a policy refuses, if it is more than `factor` times what it
-    /// was before, or nothing is known of before. See [`Shares`].
-    pub fn unusual_shares(&self, factor: f64) -> Vec<(String, f64)> {
+    /// The share of requests that a policy refuses, if these are `least` or more, and the share is more
+    /// than `factor` times what it was before, or nothing is known of before. See [`Shares`].
+    pub fn unusual_shares(&self, factor: f64, least: f64) -> Vec<(String, f64)> {
+        let refused = self.growth(Counted::Refused);
         let is_unusual = |policy: &str, share: f64| {
-            self.shares.before(policy).is_none_or(|before| share > factor * before)
+            refused.get(policy).is_some_and(|refused| *refused >= least)
+                && self.shares.before(policy).is_none_or(|before| share > factor * before)
         };
         let shares = self.shares(Counted::Refused, Counted::Judged).into_iter();
         shares.filter(|(policy, share)| is_unusual(policy, *share)).collect()
@@ -257,14 +259,18 @@ impl Window {
     }
 
     /// The time that 99 of 100 decisions do not exceed, in seconds, estimated within its
-    /// bucket as Prometheus does. None: there was no decision.
-    pub fn slow_decision(&self) -> Option<f64> {
+    /// bucket as Prometheus does. None: there were fewer than `least` decisions.
+    pub fn slow_decision(&self, least: f64) -> Option<f64> {
         let growth = self.growth(Counted::DecisionTimes);
         let bounds = decision_bounds_s();
         let counts: Vec<f64> = (0..=bounds.len())
             .map(|index| growth.get(&*index.to_string()).copied().unwrap_or_default())
             .collect();
-        let rank = counts.iter().sum::<f64>() * 0.99;
+        let decisions = counts.iter().sum::<f64>();
+        if decisions < least {
+            return None;
+        }
+        let rank = decisions * 0.99;
         let mut below = 0.0;
         let mut lower = 0.0;
         for (count, upper) in counts.iter().zip(&bounds) {

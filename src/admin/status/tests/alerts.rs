@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::admin::status::rule::{Bound, Rule};
-use crate::admin::status::rules::{MANY, NAMED, UNBELIEVED_SHARE, UNUSUAL};
+use crate::admin::status::rules::{ENOUGH_DECISIONS, MANY, NAMED, SOME, UNBELIEVED_SHARE, UNUSUAL};
 
 /// The number after the first comparison of an expression, and the comparison.
 fn comparison(expression: &str) -> Bound {
@@ -70,6 +70,8 @@ fn the_rules_are_those_of_the_alerts() {
         format!(
             "(increase(tollgate_decisions_total{{outcome=~\"refused|banned\"}}[5m])) >= {MANY}"
         ),
+        format!("[5m])) >= {SOME} unless tollgate:refused"),
+        format!("(increase(tollgate_decision_duration_seconds_count[5m])) >= {ENOUGH_DECISIONS}"),
         format!("topk({NAMED}, "),
         format!("more than {UNUSUAL} times"),
         format!("(rate(tollgate_unbelieved_requests_total[5m])) > {UNBELIEVED_SHARE} * sum"),

@@ -1,4 +1,4 @@
-//! The rules about refusals and their alerts say the same of the same six series, word for word.
+//! The rules about refusals and their alerts say the same of the same seven series, word for word.
 //!
 //! The series are defined here. The test gives them to the rules of the status, and writes a test
 //! of `promtool`, `docker/prometheus/refusals_test.yml`, which gives them to the alerts. A test of
@@ -38,7 +38,7 @@ const fn phase(minutes: u64, decisions: [(u64, u64); 2]) -> Phase {
     Phase { minutes, decisions, is_restart: false }
 }
 
-const SERIES: [Series; 6] = [
+const SERIES: [Series; 7] = [
     Series {
         name: "calm",
         phases: &[phase(100, [(99, 1), (50, 0)])],
@@ -80,6 +80,12 @@ const SERIES: [Series; 6] = [
         name: "few requests",
         phases: &[phase(100, [(1, 2), (0, 0)])],
         moments: &[(30, &[UNUSUALLY_MANY]), (99, &[])],
+    },
+    // Half of the requests in five minutes are refused, and these are 16.
+    Series {
+        name: "few refusals",
+        phases: &[phase(4, [(1, 1), (0, 0)]), phase(20, [(0, 0), (0, 0)])],
+        moments: &[(4, &[]), (8, &[]), (12, &[])],
     },
 ];
 
@@ -214,7 +220,7 @@ fn see(node: &Node, interval: usize, seen: &mut BTreeMap<String, Samples>) {
 fn the_status_and_the_alerts_say_the_same_of_the_same_series() {
     let tests: Vec<String> = SERIES.iter().map(Series::run).collect();
     let expected = format!(
-        "# What the rules of the status say of six series, for the alerts. Made by a test:\n\
+        "# What the rules of the status say of seven series, for the alerts. Made by a test:\n\
          # `UPDATE_GOLDEN=1 cargo test --lib refusals`\n\n\
          rule_files: [alerts.yml]\nevaluation_interval: 15s\n\ntests:\n{}",
         tests.concat()
