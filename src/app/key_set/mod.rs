@@ -45,8 +45,8 @@ pub struct Fetched {
     source: KeySource,
     set: Arc<KeySet>,
     pub condition: Arc<Condition>,
-    /// The last valid document.
-    document: Arc<Mutex<Bytes>>,
+    /// The last valid document, if there was one.
+    document: Arc<Mutex<Option<Bytes>>>,
 }
 
 /// The first attempt to fetch a set.
@@ -162,8 +162,8 @@ struct Refresher {
     set: Weak<KeySet>,
     condition: Arc<Condition>,
     source: KeySource,
-    /// The last valid document.
-    document: Arc<Mutex<Bytes>>,
+    /// The last valid document, if there was one.
+    document: Arc<Mutex<Option<Bytes>>>,
 }
 
 impl Refresher {
@@ -197,7 +197,7 @@ impl Refresher {
             Err(error) => return self.failed(&error.to_string()),
         };
         let fresh_for = document.fresh_for;
-        if document.bytes == *self.document.lock() {
+        if self.document.lock().as_ref() == Some(&document.bytes) {
             return Outcome::Good { fresh_for };
         }
         let UsableKeys { keys, left_out, passed_over } =
@@ -223,13 +223,13 @@ impl Refresher {
                 warn!(url, key = name, %error, "{message}");
             }
         }
-        *self.document.lock() = document.bytes;
+        *self.document.lock() = Some(document.bytes);
         Outcome::Good { fresh_for }
     }
 
     fn failed(&self, error: &str) -> Outcome {
         let url = &self.source.shown;
-        let meanwhile = match (self.document.lock().is_empty(), self.source.signed) {
+        let meanwhile = match (self.document.lock().is_none(), self.source.signed) {
             (false, _) => "the previous one stays in use",
             (true, Signed::Tokens) => "until then, no token is valid",
             (true, Signed::Requests) => "until then, no request has this agent",

@@ -134,21 +134,26 @@ async fn a_set_stays_in_use_while_its_issuer_is_unavailable_or_sends_something_e
         .await;
 }
 
+/// An empty response is a failure like the others.
 #[tokio::test(start_paused = true)]
 async fn until_the_first_set_arrives_attempts_are_frequent_and_bounded() {
-    Issuer::default()
-        .with(HOUR, async |issuer, set| {
-            assert!(!set.has_come());
-            sleep(Duration::from_secs(16)).await;
-            let asked = issuer.asked();
-            assert!((5..=6).contains(&asked), "after 1, 2, 4 and 8 s, each up to a tenth less");
-            sleep(HOUR).await;
-            assert!((60..=70).contains(&issuer.asked()), "{}", issuer.asked());
-            issuer.says(SET);
-            sleep(Duration::from_secs(61)).await;
-            assert!(set.has_come());
-        })
-        .await;
+    for answer in [None, Some(""), Some("<html>")] {
+        let issuer = Issuer::default();
+        issuer.answer.replace(answer.map(str::to_owned));
+        issuer
+            .with(HOUR, async |issuer, set| {
+                assert!(!set.has_come());
+                sleep(Duration::from_secs(16)).await;
+                let asked = issuer.asked();
+                assert!((5..=6).contains(&asked), "after 1, 2, 4 and 8 s, each up to a tenth less");
+                sleep(HOUR).await;
+                assert!((60..=70).contains(&issuer.asked()), "{}", issuer.asked());
+                issuer.says(SET);
+                sleep(Duration::from_secs(61)).await;
+                assert!(set.has_come());
+            })
+            .await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
