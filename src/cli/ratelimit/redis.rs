@@ -30,6 +30,48 @@ impl Login {
     }
 }
 
+/// What the scheme of a URL says of its servers. Those of `store.redis.url` are known, too.
+#[derive(Clone, Copy)]
+struct Scheme {
+    has_tls: bool,
+    /// None: REDIS_TYPE says it.
+    kind: Option<&'static str>,
+}
+
+impl Scheme {
+    /// None: it is not a scheme of Redis. Schemes are the same in capitals (RFC 3986, section 3.1).
+    fn of(text: &str) -> Option<Self> {
+        let text = text.to_ascii_lowercase();
+        if text == "unix" {
+            return Some(Self { has_tls: false, kind: Some("unix") });
+        }
+        let (base, kind) =
+            text.split_once('+').map_or((&*text, None), |(it, kind)| (it, Some(kind)));
+        let has_tls = match base {
+            "redis" => false,
+            "rediss" => true,
+            _ => return None,
+        };
+        let kind = match (kind, has_tls) {
+            (None, _) => None,
+            (Some("cluster"), _) => Some("cluster"),
+            (Some("sentinel"), _) => Some("sentinel"),
+            (Some("unix"), false) => Some("unix"),
+            _ => return None,
+        };
+        Some(Self { has_tls, kind })
+    }
+}
+
+const ENCODING: &str =
+    "the user or the password in REDIS_URL has a % without a code: write %25 for %";
+const SCHEMES: &str = "REDIS_URL has another scheme than those of Redis: write redis://, rediss:// \
+                       with TLS, redis+cluster://, redis+sentinel:// or redis+unix://";
+const FIRST: &str = "a scheme with the type of the servers, such as redis+cluster://, is written \
+                     once, at the beginning of REDIS_URL";
+const MASTER: &str = "REDIS_URL for Sentinels begins with the name of the master: write \
+                      master,host:port or redis+sentinel://host:port/master";
+
 /// The servers that a value of REDIS_URL names.
 #[derive(Default)]
 struct Servers {
@@ -39,23 +81,37 @@ struct Servers {
     master: Option<String>,
     /// The first user and password in the URLs.
     login: Option<Login>,
-    /// Whether a user or a password in a URL cannot be decoded.
-    is_undecodable: bool,
+    /// What is wrong with the value.
+    fault: Option<&'static str>,
     has_tls: bool,
+    /// Their type, if a scheme says it.
+    kind: Option<&'static str>,
 }
 
 impl Servers {
-    /// The servers of `host:port`, `redis://user:password@host:port/0` and lists of them.
+    /// The servers of `host:port`, `redis://user:password@host:port/0` and lists of them, or of a
+    /// URL of `store.redis.url`.
     fn read(text: &str, is_sentinel: bool) -> Self {
         let mut servers = Self::default();
-        let mut items = text.split(',').map(str::trim).filter(|it| !it.is_empty());
-        if is_sentinel {
+        let mut items = text.split(',').map(str::trim).filter(|it| !it.is_empty()).peekable();
+        let scheme = items.peek().and_then(|first| first.split_once("://"));
+        servers.kind = scheme.and_then(|(scheme, _)| Scheme::of(scheme)?.kind);
+        if is_sentinel && servers.kind.is_none() {
             servers.master = items.next().map(str::to_owned);
+            servers.fault = scheme.map(|_| MASTER);
         }
-        for item in items {
+        for (index, item) in items.enumerate() {
             let url = item.split_once("://");
             let rest = url.map_or(item, |(_, rest)| rest);
-            servers.has_tls |= url.is_some_and(|(scheme, _)| scheme == "rediss");
+            if let Some((scheme, _)) = url {
+                match Scheme::of(scheme) {
+                    None => servers.fault = servers.fault.or(Some(SCHEMES)),
+                    Some(it) if it.kind.is_some() && (index > 0 || servers.kind.is_none()) => {
+                        servers.fault = servers.fault.or(Some(FIRST));
+                    }
+                    Some(scheme) => servers.has_tls |= scheme.has_tls,
+                }
+            }
             let Some((login, host)) = rest.rsplit_once('@') else {
                 servers.hosts.push(rest.to_owned());
                 continue;
@@ -63,7 +119,9 @@ impl Servers {
             // envoyproxy/ratelimit decodes what has a scheme, and takes all else as it is.
             let login =
                 if url.is_some() { Login::of_url(login) } else { Some(Login::plain(login)) };
-            servers.is_undecodable |= login.is_none();
+            if login.is_none() {
+                servers.fault = servers.fault.or(Some(ENCODING));
+            }
             servers.login = servers.login.or(login);
             servers.hosts.push(host.to_owned());
         }
@@ -76,9 +134,10 @@ impl Servers {
         match kind {
             "unix" => format!("redis+unix://{hosts}"),
             "cluster" => format!("{scheme}+cluster://{hosts}"),
-            "sentinel" => {
-                format!("{scheme}+sentinel://{hosts}/{}", self.master.as_deref().unwrap_or(""))
-            }
+            "sentinel" => match &self.master {
+                Some(master) => format!("{scheme}+sentinel://{hosts}/{master}"),
+                None => format!("{scheme}+sentinel://{hosts}"),
+            },
             _ => format!("{scheme}://{hosts}"),
         }
     }
@@ -96,27 +155,35 @@ pub fn write(env: &mut Environment, yaml: &mut Text) {
 
 fn write_redis(env: &mut Environment, yaml: &mut Text) {
     let kinds = ["single", "cluster", "sentinel"];
-    let kind = env.word("REDIS_TYPE", &kinds).unwrap_or_else(|| "single".to_owned());
+    let stated = env.word("REDIS_TYPE", &kinds);
     let socket = env.word("REDIS_SOCKET_TYPE", &["tcp", "unix"]);
     let Some(url) = env.text("REDIS_URL") else {
         env.note("there is no REDIS_URL: this node counts in memory, and alone");
         return;
     };
-    let servers = Servers::read(&url, kind == "sentinel");
+    let servers = Servers::read(&url, stated.as_deref() == Some("sentinel"));
     if servers.hosts.is_empty() {
         env.mistake(
             "REDIS_URL names no server: write host:port, or for Sentinels master,host:port",
         );
         return;
     }
-    if servers.is_undecodable {
-        env.mistake(
-            "the user or the password in REDIS_URL has a % without a code: write %25 for %",
-        );
+    if let Some(fault) = servers.fault {
+        env.mistake(fault);
+        return;
+    }
+    let named = servers.kind.map(|kind| if kind == "unix" { "single" } else { kind });
+    if let (Some(stated), Some(named)) = (stated.as_deref(), named)
+        && stated != named
+    {
+        env.mistake(format!(
+            "REDIS_TYPE is {stated}, and the scheme of REDIS_URL means {named}: leave REDIS_TYPE out"
+        ));
         return;
     }
     let is_socket = url.starts_with('/') || socket.as_deref() == Some("unix");
-    let kind = if is_socket && kind == "single" { "unix" } else { &*kind };
+    let kind = servers.kind.or(stated.as_deref()).unwrap_or("single");
+    let kind = if is_socket && kind == "single" { "unix" } else { kind };
     let has_tls = env.is_set("REDIS_TLS") || servers.has_tls;
     yaml.map(0, "store");
     yaml.map(1, "redis");

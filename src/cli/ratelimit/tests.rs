@@ -209,6 +209,22 @@ fn servers_of_redis_have_the_forms_of_each_type() {
             "redis+unix:///run/r.sock",
         ),
         (&[("REDIS_URL", "redis://a:1/3")], "redis://a:1/3"),
+        (&[("REDIS_URL", "REDISS://a:1")], "rediss://a:1"),
+        (&[("REDIS_URL", "redis+cluster://a:1,b:2")], "redis+cluster://a:1,b:2"),
+        (&[("REDIS_URL", "Rediss+Cluster://:p@a:1,b:2")], "rediss+cluster://a:1,b:2"),
+        (
+            &[("REDIS_TYPE", "cluster"), ("REDIS_URL", "redis+cluster://a:1,rediss://b:2")],
+            "rediss+cluster://a:1,b:2",
+        ),
+        (&[("REDIS_URL", "rediss+sentinel://:p@a:1,b:2/m")], "rediss+sentinel://a:1,b:2/m"),
+        (
+            &[("REDIS_TYPE", "sentinel"), ("REDIS_URL", "redis+sentinel://a:1/m/3")],
+            "redis+sentinel://a:1/m/3",
+        ),
+        (
+            &[("REDIS_SOCKET_TYPE", "tcp"), ("REDIS_URL", "redis+unix://:p@/run/r.sock?db=3")],
+            "redis+unix:///run/r.sock?db=3",
+        ),
     ] {
         let translated = with(more);
         assert!(translated.yaml.contains(&format!("url: \"{url}\"\n")), "{}", translated.yaml);
@@ -217,6 +233,30 @@ fn servers_of_redis_have_the_forms_of_each_type() {
     let translated = of(&[("CONFIG_TYPE", "GRPC_XDS_SOTW")]);
     assert!(compiled(&translated).store.redis.is_none());
     assert!(translated.notes.iter().any(|it| it.contains("counts in memory, and alone")));
+}
+
+/// Regression: each scheme but `rediss` in small letters lost its TLS and its type, and the password
+/// was sent in clear text.
+#[test]
+fn a_scheme_that_cannot_be_used_is_a_mistake() {
+    for (kind, url, expected) in [
+        ("", "http://:hunter2@a:1", "another scheme than those of Redis"),
+        ("", "rediss+unix://:hunter2@/run/r.sock", "another scheme than those of Redis"),
+        ("", "redis+ring://a:1", "another scheme than those of Redis"),
+        ("", "ann:hunter2://x@a:1", "another scheme than those of Redis"),
+        ("cluster", "redis://:hunter2@a:1,http://b:2", "another scheme than those of Redis"),
+        ("", "redis://:hunter2@a:1,rediss+cluster://b:2", "at the beginning of REDIS_URL"),
+        ("sentinel", "m,redis+cluster://:hunter2@a:1", "at the beginning of REDIS_URL"),
+        ("sentinel", "rediss://:hunter2@m,a:1", "begins with the name of the master"),
+        ("sentinel", "redis+cluster://:hunter2@a:1", "REDIS_TYPE is sentinel, and the scheme"),
+        ("single", "redis+sentinel://:hunter2@a:1/m", "the scheme of REDIS_URL means sentinel"),
+    ] {
+        let translated = with(&[("REDIS_TYPE", kind), ("REDIS_URL", url)]);
+        let mistakes = &translated.mistakes;
+        assert_eq!(mistakes.len(), 1, "{url}: {mistakes:?}");
+        assert!(mistakes[0].contains(expected), "{url}: {mistakes:?}");
+        assert!(!format!("{translated:?}").contains("hunter2"), "{url}: {translated:?}");
+    }
 }
 
 #[test]
