@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use tollgate_core::digest::Secret;
 use tollgate_core::store::OutageCause;
 use tollgate_core::time::monotonic;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::failure::{Refusal, StoreError};
 use super::layout::Layout;
@@ -84,6 +84,8 @@ pub(super) struct Membership {
     node: u64,
     /// Whether the secret is configured. Then it is neither read from Redis nor written there.
     is_given: bool,
+    /// Whether a configured secret was compared with that in Redis.
+    is_compared: bool,
     /// The value that is written if Redis has none.
     secret: Secret,
     buckets: u64,
@@ -112,6 +114,7 @@ impl Membership {
             prefix: settings.prefix.clone(),
             node: fastrand::u64(..),
             is_given: settings.secret.is_some(),
+            is_compared: false,
             secret: settings.secret.unwrap_or(secret),
             buckets,
             nodes_alive,
@@ -186,7 +189,9 @@ impl Membership {
     /// # Errors
     /// If Redis does not answer.
     pub(super) async fn agree_on_state(&mut self) -> Result<Secret, StoreError> {
-        if !self.is_given {
+        if self.is_given {
+            self.compare_secret().await?;
+        } else {
             let secret = self.agree("secret", &hex(*self.secret.expose())).await?;
             self.secret = secret
                 .as_deref()
@@ -210,6 +215,32 @@ impl Membership {
         let agreed = ClusterState { secret: Some(self.secret), buckets: Some(buckets) };
         self.cluster_state.send_if_modified(|known| replace(known, agreed) != agreed);
         Ok(self.secret)
+    }
+
+    /// Warns once if gateways without a configured secret count under another one.
+    ///
+    /// # Errors
+    /// If Redis does not answer.
+    async fn compare_secret(&mut self) -> Result<(), StoreError> {
+        if self.is_compared {
+            return Ok(());
+        }
+        let key = self.key("secret");
+        let mut look = pipe();
+        look.cmd("GET").arg(&key);
+        let copies = self.copies(&key, &look).await?;
+        let differs = |copy: &String| bytes(copy).as_ref() != Some(self.secret.expose());
+        if copies.iter().flatten().any(differs) {
+            warn!(
+                %key,
+                remedy = "give all gateways of the prefix the same store.redis.secret; if they have \
+                          it, delete the key",
+                "Redis has another secret than the configuration: this gateway shares no counters \
+                 and no overrides with gateways that use it"
+            );
+        }
+        self.is_compared = true;
+        Ok(())
     }
 
     fn key(&self, name: &str) -> String {

@@ -232,14 +232,16 @@ impl ServerUse {
         }
     }
 
+    /// The use ends, and says nothing about the server.
     fn end(&mut self) {
-        if let Some(server) = self.given_up.take() {
-            self.outages.forget(&server);
+        if let Some(server) = self.given_up.take()
+            && self.outages.forget(&server)
+        {
+            info!(%server, "the server is no longer used");
         }
     }
 }
 
-/// A use that ends says nothing about the server.
 impl Drop for ServerUse {
     fn drop(&mut self) {
         self.end();

@@ -370,7 +370,11 @@ fn a_master_of_a_cluster_crashes() {
     let mut cluster = Cluster::start();
     let trial = Trial::start(&format!("url: \"{}\"", cluster.url()));
     cluster.fail_over();
-    trial.end(now()).check_counts(true);
+    let outcome = trial.end(now());
+    outcome.check_counts(true);
+    let has = |line: &str| outcome.gateway.log().contains(line);
+    assert!(has("Redis is away"));
+    eventually("the log has the end of the outage", || has("the server is no longer used"));
 }
 
 #[test]

@@ -117,6 +117,37 @@ fn nothing_in_redis_identifies_the_clients() {
 }
 
 #[test]
+fn a_gateway_with_another_secret_than_that_in_redis_says_so() {
+    const SECRET: &str = "0123456789abcdef0123456789abcdef";
+    const WARNING: &str = "Redis has another secret than the configuration";
+    let redis = Redis::start(Options::default());
+    let [made, _] = pair(&redis, "limit: 10/day");
+    let shared = redis.cli(&["GET", "tollgate:meta:secret"]);
+    let with = |secret: &str| {
+        let gateway =
+            node(&format!("url: \"{}\", secret: \"{secret}\"", redis.url()), "limit: 10/day");
+        wait_for_store(&gateway);
+        gateway
+    };
+    let same = with(shared.trim());
+    let other = with(SECRET);
+    eventually("the log names the key", || {
+        let log = other.log();
+        log.contains(WARNING) && log.contains("key=tollgate:meta:secret")
+    });
+    let remaining = [&made, &same, &other].map(|gateway| {
+        let response = gateway.client().get("/", &["X-Client: ann"]);
+        response.field("X-Ratelimit-Remaining").map(str::to_owned)
+    });
+    assert_eq!(remaining.map(Option::unwrap_or_default), ["9", "8", "9"]);
+    for gateway in [&made, &same, &other] {
+        let log = gateway.log();
+        assert!(!log.contains(SECRET) && !log.contains(shared.trim()), "{log}");
+    }
+    assert!(!made.log().contains(WARNING) && !same.log().contains(WARNING));
+}
+
+#[test]
 fn gateways_with_other_prefixes_share_nothing() {
     let redis = Redis::start(Options::default());
     let clients = ["one", "two"].map(|prefix| {

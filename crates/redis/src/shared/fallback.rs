@@ -102,6 +102,16 @@ impl Local<'_> {
         Charge { algorithm: &self.share, ..self.charge }
     }
 
+    /// The verdict of the share. A cost that only exceeds the share fits again when the store decides.
+    fn waiting_for_store(&self, verdict: Verdict) -> Verdict {
+        let fits = self.charge.cost <= self.charge.algorithm.capacity();
+        let retry = match verdict.retry {
+            Retry::Never if fits => Retry::After(RETRY),
+            told => told,
+        };
+        Verdict { retry, ..verdict }
+    }
+
     fn stops_by_share(&self) -> bool {
         self.charge.binding && self.of_share.is_some_and(|verdict| !verdict.admitted)
     }
@@ -213,7 +223,7 @@ impl Fallback {
         let verdicts = take_or_look(&self.memory, &charges, refused, now);
         drop(charges);
         for (it, verdict) in local.iter_mut().zip(verdicts) {
-            it.of_share = Some(verdict);
+            it.of_share = Some(it.waiting_for_store(verdict));
         }
         if !refused && local.iter().any(Local::stops_by_share) {
             for Local { charge, of_known, .. } in local.iter() {

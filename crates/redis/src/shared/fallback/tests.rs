@@ -98,6 +98,21 @@ fn a_charge_that_is_denied_while_the_store_is_away_keeps_others_from_counting() 
 }
 
 #[test]
+fn a_cost_above_the_share_waits_for_the_store_and_one_above_the_limit_never_fits() {
+    let bucket = TokenBucket::new(Quota::new(10, Span::DAY).unwrap(), 12).unwrap();
+    for (algorithm, capacity) in [(fixed(10), 10), (Algorithm::TokenBucket(bucket), 12)] {
+        let retry = |cost: u64, nodes: u64| {
+            let charge = Charge { cost, ..local(1, &algorithm) };
+            let charges = undecided(&[charge], false);
+            fallback().judge(&charges, false, nodes, NOW)[0].verdict.retry
+        };
+        assert_eq!(retry(capacity, 1), Retry::Now);
+        assert_eq!(retry(capacity, 2), Retry::After(Span::SECOND), "{algorithm:?}");
+        assert_eq!([1, 2].map(|nodes| retry(capacity + 1, nodes)), [Retry::Never; 2]);
+    }
+}
+
+#[test]
 fn a_request_that_another_server_refuses_is_not_counted() {
     let ten = fixed(10);
     let fallback = fallback();
