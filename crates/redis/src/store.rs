@@ -33,6 +33,7 @@ use super::transport::{AnyTransport, NETWORK};
 use crate::shared::fallback::Fallback;
 use crate::shared::in_flight::InFlight;
 use crate::shared::invalidation::Invalidations;
+use crate::shared::late_charges::{Belongs, LateCharges};
 use crate::shared::local_plan::LocalLedgers;
 use crate::shared::store_clock::StoreClock;
 use crate::shared::{DenyCache, FRESH_FOR, Known, Trust};
@@ -165,6 +166,7 @@ pub struct RedisStore {
     pub(super) inquiries: Inquiries,
     pub(super) last_clock: Cell<Option<StoreClock>>,
     pub(super) in_flight: Rc<RefCell<InFlight>>,
+    pub(super) late_charges: RefCell<LateCharges>,
     pub(super) background: BackgroundTasks,
 }
 
@@ -200,6 +202,7 @@ impl RedisStore {
             inquiries: Inquiries::default(),
             last_clock: Cell::new(None),
             in_flight: Rc::default(),
+            late_charges: RefCell::default(),
             background: BackgroundTasks::new(),
         }
     }
@@ -272,15 +275,26 @@ impl RedisStore {
         for correction in corrections {
             let Correction { charge, source, op } = correction;
             match source {
-                Source::Local => {
-                    let nodes = self.nodes();
-                    let store_now = self.store_time(now);
-                    self.node.local.imposes(charge, *op, store_now);
-                    self.node.fallback.correct(correction, nodes, store_now);
-                }
+                Source::Local => self.correct_own(correction, now),
                 Source::Policy | Source::Unasked => {}
                 Source::Store => self.correct_in_store(charge, *op, now, None),
             }
+        }
+    }
+
+    /// Corrects a charge that this node has decided. The store may have counted it since.
+    fn correct_own(&self, correction: &Correction<'_>, now: Timestamp) {
+        let Correction { ref charge, op, .. } = *correction;
+        let nodes = self.nodes();
+        let store_now = self.store_time(now);
+        let belongs = self.late_charges.borrow_mut().correct(charge.key, op);
+        match belongs {
+            Belongs::Here => {
+                self.node.local.imposes(charge, op, store_now);
+                self.node.fallback.correct(correction, nodes, store_now);
+            }
+            Belongs::Share => self.node.fallback.change(charge, op, nodes, store_now),
+            Belongs::Store(op) => self.correct_in_store(charge, op, now, None),
         }
     }
 

@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_the_time_spent_waiting() {
-        let mut pace = pace(3000, &[1, 2]);
+        let mut pace = Pace { waited: Duration::from_secs(3), bytes: 6000, ..Pace::default() };
         assert_eq!(pace.moves_in(Duration::from_secs(10)), Some(20_000));
         pace.waits_since = Some(monotonic() - Duration::from_secs(3));
         let slower = pace.moves_in(Duration::from_secs(10)).expect("it has moved bytes");

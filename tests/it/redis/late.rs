@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use tokio::time::sleep;
-use tollgate_core::algorithm::{Algorithm, Ban, FixedWindow, Quota, SlidingWindow, TokenBucket};
+use tollgate_core::algorithm::{
+    Algorithm, Ban, FixedWindow, Op, Quota, SlidingWindow, TokenBucket,
+};
 use tollgate_core::consistency::{Consistency, OnFailure, StoreMode};
-use tollgate_core::store::{Charge, Decided, Source, Store};
-use tollgate_core::time::{Clock, Span};
+use tollgate_core::store::{Charge, Correction, Decided, Source, Store};
+use tollgate_core::time::{Clock, Span, Timestamp};
 use tollgate_redis::RedisSettings;
 
 use super::conformance::{charge, key, open, run};
@@ -73,6 +75,50 @@ fn what_is_admitted_while_answers_are_late_is_counted_once() {
         assert!(alone > 10, "only {alone} answers were late");
         assert_eq!(admitted, 300);
         assert_eq!(used(&wire, &store, charge(1, &daily, 1)).await, 300);
+    });
+}
+
+/// The units that stay counted if a charge of 5, about which the answer is late, is corrected by `op`
+/// before the answer or after it.
+async fn kept(redis: &Redis, charge: Charge<'_>, is_early: bool, op: fn(Timestamp) -> Op) -> u64 {
+    let wire = Wire::to(redis.port());
+    let store = on(&wire).await;
+    assert_eq!(ask(&store, charge).await, (true, Source::Store));
+    wire.set(Fault::Delay(TIMEOUT * 3 / 2));
+    let Decided { at, answers } = store.apply(&[charge], Clock::System.now()).await;
+    assert_eq!(answers[0].source, Source::Local);
+    if !is_early {
+        sleep(TIMEOUT * 5).await;
+    }
+    let correction = Correction { charge, source: Source::Local, op: op(at) };
+    store.correct(&[correction], Clock::System.now());
+    used(&wire, &store, charge).await - charge.cost
+}
+
+/// Regression: units that a response gave back before the late answer, or after it, stayed charged in
+/// Redis until the end of the window.
+#[test]
+fn what_a_response_gives_back_around_a_late_answer_is_given_back_in_redis() {
+    let algorithms = [
+        Algorithm::FixedWindow(FixedWindow::new(quota(100, Span::DAY))),
+        Algorithm::SlidingWindow(SlidingWindow::new(quota(100, Span::DAY))),
+        Algorithm::TokenBucket(TokenBucket::new(quota(100, Span::DAY), 100).expect("it has room")),
+    ];
+    run(async {
+        let redis = Redis::start(Options::default());
+        for (number, algorithm) in (0..).zip(&algorithms) {
+            for (case, is_early) in [(0, true), (1, false)] {
+                let charge = |other: u64| charge(number * 10 + case * 5 + other, algorithm, 5);
+                let all = kept(&redis, charge(0), is_early, |taken| Op::Cancel { cost: 5, taken });
+                assert_eq!(all.await, 0, "{algorithm:?}, before the answer: {is_early}");
+                let settle = |taken| Op::Settle { reserved: 5, actual: 2, taken };
+                let some = kept(&redis, charge(1), is_early, settle);
+                assert_eq!(some.await, 2, "{algorithm:?}, before the answer: {is_early}");
+                let settle = |taken| Op::Settle { reserved: 5, actual: 9, taken };
+                let more = kept(&redis, charge(2), is_early, settle);
+                assert_eq!(more.await, 9, "{algorithm:?}, before the answer: {is_early}");
+            }
+        }
     });
 }
 

@@ -12,6 +12,9 @@
 //!
 //! A charge that counts whether it fits or not is one that both have admitted.
 //!
+//! What the response has given back before the late reply is given back with the correction. A charge
+//! that the store has counted belongs to the store from then on; see [`late_charges`].
+//!
 //! The states in the reply are recorded in any case. If no reply comes, for example because
 //! the connection has closed, it stays unknown what was counted. Then the request is not
 //! charged again.
@@ -27,14 +30,17 @@ use super::{Heard, Part, Round, Slot};
 use crate::StoreError;
 use crate::codec::Asked;
 use crate::deadline::LateReply;
-use crate::shared::fallback;
+use crate::shared::late_charges::Refunds;
+use crate::shared::{fallback, late_charges};
 
 /// The part of a request at one destination whose reply is late. It is a round with one part.
 struct Overdue {
     round: Round<'static>,
     /// Whether the request was admitted.
     is_admitted: bool,
-    /// When this node decided the request, by the store's clock.
+    /// The time of the decision, by which the end of the response names its units.
+    taken: Timestamp,
+    /// When this node decided the part, by the store's clock.
     judged: Timestamp,
 }
 
@@ -59,7 +65,11 @@ impl Round<'_> {
             is_open: false,
         };
         round.asked_charges().for_each(|charge| self.store.node.local.ask(&charge));
-        let overdue = Overdue { round, is_admitted: !self.is_refused(), judged: self.store_now() };
+        let is_admitted = !self.is_refused();
+        let overdue = Overdue { round, is_admitted, taken: self.at, judged: self.store_now() };
+        for (_, charge) in overdue.counted_locally() {
+            self.store.late_charges.borrow_mut().begin(charge.key, overdue.taken);
+        }
         self.store.background.begin(overdue.settle(reply));
     }
 }
@@ -76,7 +86,7 @@ impl Overdue {
         match heard {
             Some(Ok(heard)) => self.counted(heard),
             Some(Err(error)) if !error.may_have_counted() => self.not_counted(),
-            _ => {}
+            _ => self.counted_locally().for_each(|(_, charge)| drop(self.end(&charge, None))),
         }
         let local = &self.round.store.node.local;
         for charge in self.round.asked_charges() {
@@ -101,9 +111,20 @@ impl Overdue {
         let fallback = &store.node.fallback;
         let store_now = store.store_time(store.clock.now());
         for (_, charge) in self.counted_locally() {
+            let units = self.left(&charge);
             let since = fallback.since(&charge, store.nodes(), store_now);
-            fallback.owe(&charge, charge.cost, since, store_now);
+            fallback.owe(&charge, units, since, store_now);
         }
+    }
+
+    /// The units of a charge that the store has not counted, without those that were given back.
+    fn left(&self, charge: &Charge<'_>) -> u64 {
+        charge.cost.saturating_sub(late_charges::units(&self.end(charge, None)))
+    }
+
+    /// See [`LateCharges::end`](late_charges::LateCharges::end).
+    fn end(&self, charge: &Charge<'_>, counted: Option<Timestamp>) -> Refunds {
+        self.round.store.late_charges.borrow_mut().end(charge.key, self.taken, counted)
     }
 
     /// The store has decided the part.
@@ -125,14 +146,20 @@ impl Overdue {
         round.learn(refused);
         for (slot, charge) in self.counted_locally() {
             // A charge that does not bind may be refused in a request that is admitted.
-            match !refused && slot.is_counted_by_store() {
-                true => {
-                    let fallback = &store.node.fallback;
-                    fallback.counted_by_store(&charge, self.judged, store.nodes(), store_now);
+            if refused || !slot.is_counted_by_store() {
+                match self.left(&charge) {
+                    0 => {}
+                    units => store.charge_in_store(&round.encoder, &charge, units, now, None, true),
                 }
-                false => {
-                    store.charge_in_store(&round.encoder, &charge, charge.cost, now, None, true);
-                }
+                continue;
+            }
+            let refunds = self.end(&charge, Some(at));
+            let cost = charge.cost.saturating_sub(late_charges::units(&refunds));
+            let in_share = Charge { cost, ..charge };
+            let fallback = &store.node.fallback;
+            fallback.counted_by_store(&in_share, self.judged, store.nodes(), store_now);
+            for op in refunds {
+                store.correct_in_store(&charge, op, now, None);
             }
         }
         post(round.slots.iter().filter_map(|slot| slot.unspent(at)).collect());

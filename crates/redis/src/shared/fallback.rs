@@ -291,7 +291,7 @@ impl Fallback {
     }
 
     /// Applies a correction to the share of a counter and to its known state.
-    fn change(&self, charge: &Charge<'_>, op: Op, nodes: u64, now: Timestamp) {
+    pub(crate) fn change(&self, charge: &Charge<'_>, op: Op, nodes: u64, now: Timestamp) {
         let algorithm = share(charge.algorithm, nodes);
         self.memory.correct(&Charge { algorithm: &algorithm, ..*charge }, op, now);
         self.change_known(charge.key, charge.algorithm, op, now);

@@ -6,6 +6,7 @@
 //! - `deny`: refusals that follow from a state that the store has reported;
 //!   `invalidation` tells when such a state is out of date;
 //! - `fallback`: decisions while the store is away, and the debts that follow;
+//! - `late_charges`: charges that this node has decided before the store's reply;
 //! - `refunds`: units that are given back when the store is back;
 //! - `in_flight`: the units that requests of this node hold;
 //! - `store_clock`: the bounds of the time in the store;
@@ -19,6 +20,7 @@ pub(super) mod deny;
 pub(super) mod fallback;
 pub(super) mod in_flight;
 pub(super) mod invalidation;
+pub(super) mod late_charges;
 pub mod leased;
 pub(super) mod local_plan;
 pub(super) mod refunds;
