@@ -298,7 +298,8 @@ fn cookie(text: &str) -> Result<Cow<'_, [u8]>, &'static str> {
 }
 
 fn path(text: &str) -> Result<Cow<'_, str>, &'static str> {
-    let advice = "write a path as in a URL, like /v1/orders or /a%20b";
+    let advice = "write a path as in a URL, like /v1/orders or /a%20b; with its name in \
+                  front, write %25 for each %, like path=/a%2520b";
     let is_whole = |it: &PathAndQuery| it.path() == text && it.query().is_none();
     match text.parse().ok().filter(is_whole).is_some() && text.starts_with('/') {
         true => normal_path(text).map_err(|_| advice),
