@@ -2,12 +2,10 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use clap::Args;
 pub use http::Method;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, IF_MATCH};
 use http::uri::Authority;
@@ -15,108 +13,22 @@ use http::{HeaderValue, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::ServerName;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tollgate_core::pem;
-use tollgate_core::tls::{self, ClientTlsError, Trust};
 use tollgate_top::clean;
+
+pub use super::admin_error::AdminError;
+pub use super::credentials::CredentialArgs;
 
 /// The longest time of most calls. A gateway answers within 5 s.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The largest answer.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// The variable that contains the token.
-const TOKEN: &str = "TOLLGATE_ADMIN_TOKEN";
-
-/// Why a call has no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum AdminError {
-    /// The text is not the URL of an admin listener.
-    #[error("write the URL as http://HOST:PORT, https://HOST:PORT or unix:/PATH")]
-    Url,
-    /// A file of the arguments cannot be read or used.
-    #[error("cannot use {}: {why}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        why: String,
-    },
-    /// The token cannot be sent.
-    #[error("the token contains characters that no token has")]
-    Token,
-    /// The gateway needs a token, and there is none.
-    #[error("the gateway needs a token: set {TOKEN}, or name a file with --token-file")]
-    NoToken,
-    /// The listener cannot be reached.
-    #[error("cannot connect: {0}")]
-    Connect(io::Error),
-    /// The connection failed.
-    #[error("the connection failed: {0}")]
-    Broken(String),
-    /// There was no answer in time.
-    #[error("no answer within {} s", .0.as_secs())]
-    Late(Duration),
-    /// The gateway answers with an error.
-    #[error("{status}: {detail}{}", lines(mistakes))]
-    Answer {
-        /// The status.
-        status: StatusCode,
-        /// What the gateway says.
-        detail: String,
-        /// The mistakes of a configuration or a change, each with its correction.
-        mistakes: Vec<String>,
-    },
-}
-
-/// Each mistake on a line of its own.
-fn lines(mistakes: &[String]) -> String {
-    mistakes.iter().map(|it| format!("\n  {it}")).collect()
-}
-
-impl AdminError {
-    /// Whether the fault is in the arguments.
-    pub const fn is_usage(&self) -> bool {
-        matches!(self, Self::Url | Self::File { .. } | Self::Token | Self::NoToken)
-    }
-
-    /// Whether other calls may have an answer nevertheless.
-    pub fn is_of_one_call(&self) -> bool {
-        matches!(self, Self::Answer { status, .. } if *status != StatusCode::UNAUTHORIZED)
-    }
-
-    /// Whether there is nothing of this name.
-    pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::Answer { status, .. } if *status == StatusCode::NOT_FOUND)
-    }
-
-    /// Whether the gateway was not reached, or does not let this caller in.
-    pub fn is_shut(&self) -> bool {
-        let statuses = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN];
-        match self {
-            Self::Connect(_) | Self::NoToken => true,
-            Self::Answer { status, .. } => statuses.contains(status),
-            _ => false,
-        }
-    }
-}
-
-/// What commands need besides a URL to call admin listeners.
-#[derive(Clone, Debug, Default, Args)]
-pub struct CredentialArgs {
-    /// The file with the token for the admin listener [default: TOLLGATE_ADMIN_TOKEN]
-    #[arg(long, value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
-    /// The certificates of the authorities of the admin listener, in PEM
-    #[arg(long, value_name = "FILE")]
-    pub cacert: Option<PathBuf>,
-}
-
 /// A client of one admin listener. Each call has a connection of its own.
 pub struct AdminClient {
     target: Target,
@@ -145,9 +57,7 @@ impl fmt::Debug for AdminClient {
 }
 
 impl AdminClient {
-    /// A client of the listener at `url`. The token is in the file of the arguments, or in the
-    /// variable `TOLLGATE_ADMIN_TOKEN`, or it is `known`; over a Unix socket it is not needed.
-    /// Without authorities in the arguments those of the system are trusted.
+    /// A client of the listener at `url`. Over a Unix socket no token is needed.
     ///
     /// # Errors
     /// If the URL or a file cannot be used.
@@ -159,18 +69,9 @@ impl AdminClient {
         let target = match url.strip_prefix("unix:") {
             Some(path) if path.starts_with('/') => Target::Unix(path.into()),
             Some(_) => return Err(AdminError::Url),
-            None => Target::of(url, credentials.cacert.as_deref())?,
+            None => Target::of(url, credentials)?,
         };
-        let is_token = |it: &String| !it.trim().is_empty();
-        let token = match &credentials.token_file {
-            Some(path) => Some(String::from_utf8_lossy(&read(path)?).into_owned()),
-            None => std::env::var(TOKEN).ok().filter(is_token).or(known),
-        };
-        let token = token.filter(is_token).map(|it| {
-            let value = HeaderValue::try_from(format!("Bearer {}", it.trim()));
-            value.map_err(|_| AdminError::Token)
-        });
-        Ok(Self { target, token: token.transpose()?, patience: PATIENCE })
+        Ok(Self { target, token: credentials.token(known)?, patience: PATIENCE })
     }
 
     /// The same, with another longest time of a call.
@@ -310,8 +211,11 @@ impl AdminClient {
             Target::Tcp(authority) => exchange(connect(authority, 80).await?, request).await,
             Target::Tls(authority, name, tls) => {
                 let stream = connect(authority, 443).await?;
-                let stream =
-                    tls.connect(name.clone(), stream).await.map_err(AdminError::Connect)?;
+                let refused = |error: io::Error| match AdminError::of_connection(&error) {
+                    refused @ AdminError::Certificate(_) => refused,
+                    _ => AdminError::Connect(error),
+                };
+                let stream = tls.connect(name.clone(), stream).await.map_err(refused)?;
                 exchange(stream, request).await
             }
         }
@@ -319,7 +223,7 @@ impl AdminClient {
 }
 
 impl Target {
-    fn of(url: &str, ca: Option<&Path>) -> Result<Self, AdminError> {
+    fn of(url: &str, credentials: &CredentialArgs) -> Result<Self, AdminError> {
         let uri: Uri = url.parse().map_err(|_| AdminError::Url)?;
         let authority = uri.authority().ok_or(AdminError::Url)?.clone();
         if !matches!(uri.path(), "" | "/") || authority.as_str().contains('@') {
@@ -330,33 +234,11 @@ impl Target {
             Some("https") => {
                 let host = authority.host().trim_matches(['[', ']']).to_owned();
                 let name = ServerName::try_from(host).map_err(|_| AdminError::Url)?;
-                Ok(Self::Tls(authority, name, connector(ca)?))
+                Ok(Self::Tls(authority, name, credentials.connector()?))
             }
             _ => Err(AdminError::Url),
         }
     }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, AdminError> {
-    std::fs::read(path).map_err(|why| unusable(path, &why))
-}
-
-fn unusable(path: &Path, why: &impl fmt::Display) -> AdminError {
-    AdminError::File { path: path.into(), why: why.to_string() }
-}
-
-fn connector(ca: Option<&Path>) -> Result<TlsConnector, AdminError> {
-    let of_file = |path: &Path| {
-        let found = pem::certificates(&read(path)?).map_err(|why| unusable(path, &why))?;
-        Ok::<Vec<CertificateDer<'static>>, AdminError>(found.into_iter().map(Into::into).collect())
-    };
-    let authorities = ca.map(of_file).transpose()?;
-    let config = tls::client_config(Trust::authorities(authorities.as_deref()), None);
-    let config = config.map_err(|error| match (ca, error) {
-        (Some(path), ClientTlsError::Authority(why)) => unusable(path, &why),
-        (_, error) => AdminError::Connect(io::Error::other(error)),
-    })?;
-    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 async fn connect(authority: &Authority, port: u16) -> Result<TcpStream, AdminError> {
@@ -412,7 +294,7 @@ async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     request: Request<Full<Bytes>>,
 ) -> Result<Reply, AdminError> {
-    let broken = |error: hyper::Error| AdminError::Broken(error.to_string());
+    let broken = |error: hyper::Error| AdminError::of_connection(&error);
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     spawn_local(connection);
     let response = sender.send_request(request).await.map_err(broken)?;
@@ -439,22 +321,5 @@ mod tests {
             let error = AdminClient::new(url, &CredentialArgs::default(), None).expect_err(url);
             assert!(matches!(error, AdminError::Url) && error.is_usage(), "{url}: {error}");
         }
-    }
-
-    #[test]
-    fn files_that_cannot_be_used_are_named() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let file = directory.path().join("file");
-        std::fs::write(&file, "a\u{1}b").expect("it is written");
-        let token = |path: &Path| {
-            let token_file = Some(path.to_owned());
-            AdminClient::new("http://a", &CredentialArgs { token_file, cacert: None }, None)
-        };
-        assert!(matches!(token(&file), Err(AdminError::Token)));
-        let missing = token(Path::new("/does/not/exist"));
-        assert!(matches!(missing, Err(AdminError::File { .. })));
-        let with_ca = CredentialArgs { token_file: None, cacert: Some(file) };
-        let ca = AdminClient::new("https://a", &with_ca, None);
-        assert!(matches!(ca, Err(AdminError::File { .. })));
     }
 }

@@ -138,6 +138,7 @@ impl Failure {
             Self::Top(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Gateway(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Policy(problem) if problem.is_usage() => ExitCode::from(2),
+            Self::Reload(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Run(_)
             | Self::Ratelimit(_)
             | Self::Top(_)

@@ -4,10 +4,13 @@
 //! that was explained is refused. `import` and `prices import` have exit codes of their own.
 
 mod admin_client;
+mod admin_error;
 mod args;
+mod bounded_file;
 mod check;
 mod connect;
 mod console;
+mod credentials;
 mod explain;
 mod failure;
 mod health;

@@ -15,6 +15,7 @@ use tollgate_top::clean;
 use super::admin_client::{AdminError, mistake};
 use super::which::{self, By, Gateway, GatewayArgs};
 use crate::app::local_runtime;
+use crate::config::LoadError;
 use crate::platform::handles_hangup;
 
 pub const EXAMPLES: &str = "\
@@ -23,7 +24,7 @@ Examples:
   tollgate reload -c /etc/tollgate/gateway.yaml
   tollgate reload --pid 4711         sends SIGHUP if no admin listener answers
 Exit code 0: the file runs; 1: it has mistakes, which are printed, and the running
-configuration stays.";
+configuration stays, or the gateway does not answer; 2: wrong usage.";
 
 /// A reload takes 30 s at most.
 const PATIENCE: Duration = Duration::from_secs(35);
@@ -60,6 +61,17 @@ pub enum Problem {
     /// The system refuses a runtime.
     #[error("cannot start: {0}")]
     Start(io::Error),
+}
+
+impl Problem {
+    /// Whether the fault is in the arguments. A file with mistakes is what the gateway refuses, too.
+    pub const fn is_usage(&self) -> bool {
+        match self {
+            Self::Gateway(which::Problem::Config(LoadError::Mistakes(_))) => false,
+            Self::Gateway(problem) | Self::NoProcess(problem) => problem.is_usage(),
+            Self::NoGateway(_) | Self::Signal { .. } | Self::Start(_) => false,
+        }
+    }
 }
 
 /// Has the gateway read its file, and returns what is to be printed.

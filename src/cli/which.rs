@@ -11,6 +11,7 @@ use clap::Args;
 
 use super::admin_client::{AdminClient, AdminError, CredentialArgs};
 use super::console::quoted;
+use super::credentials::variable;
 use crate::config::{self, AdminAccess, LoadError};
 use crate::server::ListenAddress;
 
@@ -122,12 +123,10 @@ impl GatewayArgs {
     /// The arguments by which a command in the same place finds the same gateway and has the same
     /// credentials: those that are given, each after a space, as a shell reads them.
     pub fn arguments(&self) -> String {
-        let CredentialArgs { token_file, cacert } = &self.credentials;
-        let files = [("-c", &self.config), ("--token-file", token_file), ("--cacert", cacert)];
+        let config = self.config.iter().map(|file| ("-c", file.as_path()));
         let admin = self.admin.iter().map(|url| ("--admin", url.clone()));
-        let files = files
-            .into_iter()
-            .filter_map(|(name, file)| Some((name, file.as_ref()?.to_string_lossy().into_owned())));
+        let files = config.chain(self.credentials.files());
+        let files = files.map(|(name, file)| (name, file.to_string_lossy().into_owned()));
         admin.chain(files).map(|(name, value)| format!(" {name} {}", quoted(&value))).collect()
     }
 }
@@ -156,7 +155,7 @@ impl GatewaysArgs {
 
     /// Whether there is a credential, or what it needs.
     pub fn has_credentials(&self) -> bool {
-        self.credentials.token_file.is_some() || self.credentials.cacert.is_some()
+        self.credentials.files().next().is_some()
     }
 }
 
@@ -187,11 +186,14 @@ fn find(
     config: Option<&Path>,
     credentials: &CredentialArgs,
 ) -> Result<Gateway, Problem> {
-    let variable = std::env::var(VARIABLE).ok().filter(|it| !it.trim().is_empty());
-    let named = match (admin, variable) {
-        (Some(url), _) => Some((url.to_owned(), By::Argument)),
-        (None, Some(url)) => Some((url.trim().to_owned(), By::Variable)),
-        (None, None) => None,
+    let named = match admin {
+        Some(url) => Some((url.to_owned(), By::Argument)),
+        None => {
+            let problem =
+                |error| Problem::Call { url: VARIABLE.to_owned(), by: By::Variable, error };
+            let url = variable(VARIABLE).map_err(problem)?;
+            url.map(|url| (url.trim().to_owned(), By::Variable))
+        }
     };
     // A token of the default file is not sent to a listener that an argument or the variable names.
     let file = match (config, &named) {
@@ -241,9 +243,14 @@ mod tests {
         };
         assert_eq!(args.arguments(), " -c 'my gateway.yaml'");
         args.admin = Some("https://127.0.0.1:9901".to_owned());
-        args.credentials = CredentialArgs { token_file: file("a token"), cacert: file("ca.pem") };
+        args.credentials = CredentialArgs {
+            token_file: file("a token"),
+            cacert: file("ca.pem"),
+            client_cert: file("me.pem"),
+            client_key: file("me.key"),
+        };
         let all = " --admin https://127.0.0.1:9901 -c 'my gateway.yaml' --token-file 'a token' \
-                   --cacert ca.pem";
+                   --cacert ca.pem --cert me.pem --key me.key";
         assert_eq!(args.arguments(), all);
         let none =
             GatewayArgs { admin: None, credentials: CredentialArgs::default(), config: None };

@@ -15,6 +15,8 @@ use super::texts::{amount, wait};
 
 /// The shortest time between two questions for the history.
 const HISTORY: Span = Span::from_secs(5);
+/// The most pages of a list that are asked for.
+const MAX_PAGES: usize = 20;
 
 /// The gateways that are asked.
 #[derive(Debug)]
@@ -54,7 +56,7 @@ impl Gateways {
         let mut parts = Parts { client, failures: Vec::new(), is_known: false };
         let status = parts.get(Part::Status, "/v1/status").await?;
         let path = format!("/v1/policies?limit=1000{scope}");
-        let policies = parts.get(Part::Policies, &path).await?;
+        let policies = parts.pages(Part::Policies, &path).await?;
         let mut clients = Vec::new();
         for list in lists {
             let path = format!("/v1/top?limit=128&{list}{policy}");
@@ -62,8 +64,8 @@ impl Gateways {
         }
         let path = format!("/v1/refusals?limit=200{policy}");
         let refusals = parts.get(Part::Refusals, &path).await?;
-        let upstreams = parts.get(Part::Upstreams, "/v1/upstreams?limit=1000").await?;
-        let nodes = parts.get(Part::Nodes, "/v1/nodes?limit=1000").await?;
+        let upstreams = parts.pages(Part::Upstreams, "/v1/upstreams?limit=1000").await?;
+        let nodes = parts.pages(Part::Nodes, "/v1/nodes?limit=1000").await?;
         let history = match self.needs_history(index) {
             true => parts.get(Part::History, "/v1/history?step=10").await?,
             false => Value::Null,
@@ -153,6 +155,24 @@ impl Parts<'_> {
         }
     }
 
+    /// A part that is a list, with the items of all its pages: of the first [`MAX_PAGES`].
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    async fn pages(&mut self, part: Part, path: &str) -> Result<Value, String> {
+        let mut list = self.get(part, path).await?;
+        for _ in 1..MAX_PAGES {
+            let Some(after) = list["next"].as_str().map(encoded) else { break };
+            let mut page = self.get(part, &format!("{path}&after={after}")).await?;
+            let Some(more) = page["items"].as_array_mut().map(std::mem::take) else { break };
+            if let Some(items) = list["items"].as_array_mut() {
+                items.extend(more);
+            }
+            list["next"] = page["next"].take();
+        }
+        Ok(list)
+    }
+
     /// The parts that have failed.
     ///
     /// # Errors
@@ -225,8 +245,13 @@ fn lines(key: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
     use serde_json::json;
 
+    use super::super::admin::Answer;
     use super::*;
 
     #[test]
@@ -260,5 +285,40 @@ mod tests {
         assert!(told.contains(&"API key   7f2m9qd0v3xk".to_owned()), "{told:?}");
         let told = lines(&json!({ "limit": 5, "api_key": "unknown" }));
         assert!(told.iter().any(|line| line.starts_with("API key   not known here")), "{told:?}");
+    }
+
+    /// A gateway whose lists have one item on each of many pages.
+    #[derive(Debug, Default)]
+    struct Paged(RefCell<Vec<String>>);
+
+    impl AdminApi for Paged {
+        fn get<'a>(&'a self, path: &'a str) -> Answer<'a> {
+            self.0.borrow_mut().push(path.to_owned());
+            let page = path.split_once("after=p%20").map_or(0, |(_, it)| it.parse().expect("one"));
+            let next = (page < 40).then(|| format!("p {}", page + 1));
+            let page = json!({ "items": [{ "name": format!("p {page}") }], "next": next });
+            Box::pin(async move { Ok(page) })
+        }
+
+        fn delete<'a>(&'a self, _: &'a str) -> Answer<'a> {
+            unreachable!("nothing is reset")
+        }
+    }
+
+    #[test]
+    fn lists_have_the_items_of_all_pages_up_to_a_bound() {
+        let paged = Paged::default();
+        let mut parts = Parts { client: &paged, failures: Vec::new(), is_known: false };
+        let asked = pin!(parts.pages(Part::Policies, "/v1/policies?limit=1000"));
+        let Poll::Ready(Ok(list)) = asked.poll(&mut Context::from_waker(Waker::noop())) else {
+            panic!("the gateway answers at once");
+        };
+        let names: Vec<_> = list["items"].as_array().expect("a list").iter().collect();
+        assert_eq!(names.len(), MAX_PAGES);
+        assert_eq!(names[MAX_PAGES - 1]["name"], "p 19");
+        assert_eq!(
+            paged.0.borrow()[..2],
+            ["/v1/policies?limit=1000", "/v1/policies?limit=1000&after=p%201"]
+        );
     }
 }

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 
 use super::problem::Problem;
+use crate::cli::bounded_file::read_at_most;
 use crate::cli::which::GatewaysArgs;
 use crate::engine::{Description, Fields};
 
@@ -22,6 +23,8 @@ Exit code 0: admitted; 3: refused; 1: the question failed; 2: wrong usage or con
 
 /// The most bytes of a body that a gateway is told.
 const MAX_BODY: usize = 64 * 1024;
+/// The largest file with a body. Of a large body only the length matters.
+const MAX_FILE_BYTES: u64 = 256 << 20;
 
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
@@ -150,7 +153,8 @@ impl ExplainArgs {
                 Some(file) => {
                     let unreadable =
                         |error| Problem::Unreadable { path: Path::new(file).to_owned(), error };
-                    let content = std::fs::read(file).map_err(unreadable)?;
+                    let content =
+                        read_at_most(Path::new(file), MAX_FILE_BYTES).map_err(unreadable)?;
                     // Without --data-binary, curl leaves out line ends.
                     content.into_iter().filter(|it| *is_binary || !b"\r\n\0".contains(it)).collect()
                 }

@@ -45,7 +45,9 @@ pub enum Problem {
     #[error(transparent)]
     Gateway(#[from] which::Problem),
     /// There is a credential, and nothing to use it for.
-    #[error("--token-file and --cacert are for a running gateway: name it with --admin URL")]
+    #[error(
+        "--token-file, --cacert, --cert and --key are for a running gateway: name it with --admin URL"
+    )]
     NoGateway,
     /// The answer of an admin listener has another form.
     #[error("{0} explains in a form that this version does not read")]

@@ -170,8 +170,10 @@ fn a_key_of_the_file_wins_over_the_store_and_that_is_told() {
     assert_eq!(moved.code, Some(0), "{}", moved.stderr);
     reason(&gateway, "key_in_file_and_store", true);
     assert_eq!(metric(&gateway, "tollgate_keys_in_file_and_store"), Some(1.0));
-    let log = gateway.log();
-    assert!(log.contains("ERROR") && log.contains(id) && log.contains("keys.yaml"), "{log}");
+    eventually("the log has it", || {
+        let log = gateway.log();
+        log.contains("ERROR") && log.contains(id) && log.contains("keys.yaml")
+    });
     assert_eq!(status(&gateway, &text), 200);
     let changed = key(&gateway, &["set", id, "--disabled"]);
     assert_eq!(changed.code, Some(1));

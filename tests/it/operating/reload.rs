@@ -1,11 +1,13 @@
 //! `tollgate reload`: the admin listener answers with the report, or SIGHUP is sent.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 
 use super::{Directory, TOKEN, command, done, run, with_socket, yaml};
-use crate::support::{Gateway, eventually};
+use crate::support::{Certificates, Gateway, eventually};
 
 #[test]
 fn a_reload_waits_for_the_report_and_prints_it() {
@@ -29,8 +31,8 @@ fn a_reload_waits_for_the_report_and_prints_it() {
     }
     assert!(refused.stderr.contains("like 1000/minute"), "the correction: {}", refused.stderr);
     assert_eq!([1, 2, 3, 4].map(|_| who("bob")), [200, 200, 200, 429]);
-    let log = gateway.log();
-    assert!(log.contains("not reloaded, the running configuration stays"), "{log}");
+    let told = "not reloaded, the running configuration stays";
+    eventually("the log has the refusal", || gateway.log().contains(told));
 
     // A file that is no YAML cannot name the gateway, and is itself the report.
     gateway.rewrite("admin: [\n");
@@ -127,7 +129,7 @@ fn the_token_is_that_of_the_file_the_variable_or_the_argument() {
     // A token of the default file is not sent to a listener that an argument names.
     let url = format!("http://{address}");
     let without = run(directory.path(), &["reload", "--admin", &url]);
-    assert_eq!(without.code, Some(1));
+    assert_eq!(without.code, Some(2));
     assert!(without.stderr.contains("set TOLLGATE_ADMIN_TOKEN"), "{}", without.stderr);
     assert!(!without.stderr.contains(TOKEN));
     let mut variable = command(directory.path(), &["reload", "--admin", &url]);
@@ -137,6 +139,64 @@ fn the_token_is_that_of_the_file_the_variable_or_the_argument() {
     let token = token.display().to_string();
     let named = run(directory.path(), &["reload", "--admin", &url, "--token-file", &token]);
     assert_eq!(named.code, Some(0), "{}", named.stderr);
+}
+
+/// Regression: in TLS 1.3 a server refuses a client without a certificate after the handshake, and
+/// commands said "connection error". `reload --pid` then sent no signal.
+#[test]
+fn a_listener_that_demands_a_certificate_is_asked_with_one_or_gets_the_signal() {
+    let made = Certificates::temporary("127.0.0.1");
+    let admin = format!(
+        "admin: {{ address: \"127.0.0.1:0\", clients: [{{ subject: \"CN=client\", role: operate }}], \
+         tls: {{ certificates: [{{ cert: {:?}, key: {:?} }}], client_ca: {:?} }} }}",
+        made.server(),
+        made.server_key(),
+        made.ca()
+    );
+    let gateway = Gateway::start(&yaml("2/day", &admin));
+    let url = format!("https://{}", gateway.addresses()[1]);
+    let pid = gateway.pid().to_string();
+    let empty = tempfile::tempdir().expect("a directory");
+    let [ca, cert, key] =
+        [made.ca(), made.client(), made.client_key()].map(|file| file.display().to_string());
+    let with = |arguments: &[&str]| {
+        let mut command = command(empty.path(), arguments);
+        done(command.args(["--cacert", &ca]).env("TOLLGATE_ADMIN", &url))
+    };
+    for arguments in [&["status"][..], &["reload"], &["health"]] {
+        let without = with(arguments);
+        let code = if arguments[0] == "health" { 1 } else { 2 };
+        assert_eq!(without.code, Some(code), "{arguments:?}: {}", without.stderr);
+        let told = "the listener demands the certificate of a client";
+        assert!(without.stderr.contains(told), "{arguments:?}: {}", without.stderr);
+    }
+    let sent = with(&["reload", "--pid", &pid]);
+    assert_eq!(sent.code, Some(0), "{}", sent.stderr);
+    assert!(
+        sent.stdout.starts_with(&format!("sent SIGHUP to the process {pid}")),
+        "{}",
+        sent.stdout
+    );
+    eventually("it reloads", || gateway.log().contains(" reloaded file="));
+    for command in ["status", "health", "reload"] {
+        let asked = with(&[command, "--cert", &cert, "--key", &key]);
+        assert_eq!(asked.code, Some(0), "{command}: {}{}", asked.stdout, asked.stderr);
+    }
+    let alone = with(&["status", "--cert", &cert]);
+    assert!(alone.code == Some(2) && alone.stderr.contains("--key"), "{}", alone.stderr);
+}
+
+#[test]
+fn variables_that_are_not_text_are_refused() {
+    let (_gateway, directory) = with_socket("2/day");
+    let bytes = OsStr::from_bytes(b"unix:/srv/\xffgw.sock");
+    for variable in ["TOLLGATE_ADMIN", "TOLLGATE_ADMIN_TOKEN"] {
+        let mut status = command(directory.path(), &["status"]);
+        let refused = done(status.env("TOLLGATE_ADMIN", directory.url()).env(variable, bytes));
+        assert_eq!(refused.code, Some(2), "{variable}: {}", refused.stderr);
+        let told = format!("the variable {variable} is not UTF-8");
+        assert!(refused.stderr.contains(&told), "{variable}: {}", refused.stderr);
+    }
 }
 
 #[test]
