@@ -39,7 +39,7 @@ impl Reader<'_> {
             }
             let key = node.str("key");
             let value = node.str("value");
-            if key.is_empty() || key.contains('=') || value.ends_with('*') {
+            if key.is_empty() || key.contains(['=', '*']) || value.contains('*') {
                 let what =
                     format!("{key}={value}: no entry of a rule has this form: see envoy_config");
                 self.notes.lost("key", node.get("key").place, what);
