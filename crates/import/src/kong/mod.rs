@@ -78,7 +78,7 @@ pub fn read(files: &Files, job: &Job, notes: &mut Notes) -> Result<Plan, Unreada
             let what = match used.contains(&plugin.number) {
                 true if !plugin.node.get("config").fields().is_empty() => continue,
                 true => "it has no fields",
-                false => "no route has it: another instance is more specific",
+                false => "no route that is taken has it, or another instance is more specific",
             };
             notes.needless(name, place, what);
         }

@@ -77,6 +77,16 @@ impl Reader<'_> {
             let what = "requests without TLS get 426 there; here they are served";
             self.notes.not_taken("protocols", node.get("protocols").place, Loss::Harmless, what);
         }
+        let kinds = ["hosts", "paths", "methods", "headers"];
+        let kinds = kinds.iter().filter(|name| {
+            !node.get(name).texts().is_empty() || !node.get(name).fields().is_empty()
+        });
+        let kinds = kinds.count();
+        let mut others = ["expression", "snis", "sources", "destinations"].iter();
+        // Without its only conditions it would have all requests.
+        if kinds == 0 && others.any(|name| !node.get(name).is_null()) {
+            return Err("no condition of it is taken: write a route".to_owned());
+        }
         let conditions = self.conditions(own)?;
         let service = own.service.as_deref().and_then(|name| self.entities.service_named(name));
         let fields = self.plugins(own);
@@ -84,11 +94,6 @@ impl Reader<'_> {
         if texts.is_empty() {
             texts.push("/");
         }
-        let kinds = ["hosts", "paths", "methods", "headers"];
-        let kinds = kinds.iter().filter(|name| {
-            !node.get(name).texts().is_empty() || !node.get(name).fields().is_empty()
-        });
-        let kinds = kinds.count();
         let has_hosts = !node.get("hosts").texts().is_empty();
         let is_plain = !node.get("hosts").texts().iter().any(|host| host.contains('*'));
         let headers = node.get("headers").fields().len();
