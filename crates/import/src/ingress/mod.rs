@@ -43,7 +43,7 @@ pub fn read(files: &Files, job: &Job, notes: &mut Notes) -> Result<Plan, Unreada
         let annotations = annotations(ingress, notes);
         // The requests of a canary go to the Ingress that it is a canary of.
         let is_canary = ingress.at(&["metadata", "annotations", &format!("{PREFIX}canary")]).text();
-        if is_of_another_controller(ingress, notes) || is_canary == Some("true") {
+        if is_canary == Some("true") {
             continue;
         }
         let namespace = namespace(ingress);
@@ -81,20 +81,6 @@ fn annotations<'a>(ingress: &'a Node, notes: &mut Notes) -> Annotations<'a> {
         }
     }
     Annotations(own)
-}
-
-fn is_of_another_controller(ingress: &Node, notes: &mut Notes) -> bool {
-    let class = ingress.at(&["spec", "ingressClassName"]);
-    let annotated = ingress.at(&["metadata", "annotations", "kubernetes.io/ingress.class"]);
-    let class = if class.is_null() { annotated } else { class };
-    match class.text() {
-        Some(name) if !name.contains("nginx") => {
-            let what = format!("its class is {name}: another controller serves it");
-            notes.needless("Ingress", class.place, what);
-            true
-        }
-        _ => false,
-    }
 }
 
 /// An annotation of the controller, or an empty text.

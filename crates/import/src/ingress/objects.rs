@@ -9,10 +9,12 @@ use crate::notes::Notes;
 /// The objects that count.
 #[derive(Default)]
 pub struct Objects {
-    /// The Ingresses.
+    /// The Ingresses of the controller.
     pub ingresses: Vec<Node>,
     /// The ConfigMaps of the controller.
     pub settings: Vec<Node>,
+    /// Whether there is an Ingress of another controller.
+    has_others: bool,
     /// The numbers of named ports, by namespace, service and port.
     ports: HashMap<(String, String, String), u64>,
 }
@@ -28,7 +30,7 @@ pub fn objects(files: &Files, notes: &mut Notes) -> Result<Objects, Unreadable> 
             objects.add(document, notes);
         }
     }
-    if objects.ingresses.is_empty() {
+    if objects.ingresses.is_empty() && !objects.has_others {
         return Err(files.unreadable(Place::default(), "there is no Ingress in these files"));
     }
     // The controller looks at the oldest first. Files without times stay in their order.
@@ -52,6 +54,7 @@ impl Objects {
         }
         let place = node.get("kind").place;
         match &*kind {
+            "Ingress" if is_of_another_controller(&node, notes) => self.has_others = true,
             "Ingress" => self.ingresses.push(node),
             "ConfigMap" => self.settings.push(node),
             "Service" => {
@@ -77,6 +80,21 @@ impl Objects {
     /// The number of a named port.
     pub fn port(&self, namespace: &str, service: &str, port: &str) -> Option<u64> {
         self.ports.get(&(namespace.to_owned(), service.to_owned(), port.to_owned())).copied()
+    }
+}
+
+/// Whether another controller serves an Ingress. Then nothing in it says how this one serves others.
+fn is_of_another_controller(ingress: &Node, notes: &mut Notes) -> bool {
+    let class = ingress.at(&["spec", "ingressClassName"]);
+    let annotated = ingress.at(&["metadata", "annotations", "kubernetes.io/ingress.class"]);
+    let class = if class.is_null() { annotated } else { class };
+    match class.text() {
+        Some(name) if !name.contains("nginx") => {
+            let what = format!("its class is {name}: another controller serves it");
+            notes.needless("Ingress", class.place, what);
+            true
+        }
+        _ => false,
     }
 }
 
