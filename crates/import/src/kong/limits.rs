@@ -28,7 +28,7 @@ pub struct Limits<'a> {
     pub scope: &'a str,
     /// The word for a consumer, if the route knows consumers.
     pub consumer: Option<&'static str>,
-    /// How many nodes counted apart.
+    /// How many nodes there were. None if they counted together.
     pub nodes: Option<u32>,
     /// What is made.
     pub plan: &'a mut Plan,
@@ -46,7 +46,10 @@ impl Limits<'_> {
             self.whole(plugin, &[], "limit_by ip, consumer, service or header".to_owned());
             return Vec::new();
         };
-        let common = self.common(config, config.get("policy").text().unwrap_or("local"));
+        let policy = config.get("policy").text().unwrap_or("local");
+        // Nodes share the counters of other policies.
+        self.nodes = self.nodes.filter(|_| policy == "local");
+        let common = self.common(config, policy);
         let mut names = Vec::new();
         for (period, window) in PERIODS {
             let node = config.get(period);
@@ -84,7 +87,11 @@ impl Limits<'_> {
             self.whole(plugin, &[], "an identifier ip, consumer, service or header".to_owned());
             return Vec::new();
         };
-        let common = self.common(config, config.get("strategy").text().unwrap_or("local"));
+        let strategy = config.get("strategy").text().unwrap_or("local");
+        // Nodes that never exchange counters count as with the strategy local.
+        let is_alone = strategy == "local" || config.str("sync_rate") == "-1";
+        self.nodes = self.nodes.filter(|_| is_alone);
+        let common = self.common(config, strategy);
         let list = |name: &str| -> Vec<Option<u64>> {
             let node = config.get(name);
             match node.items() {
