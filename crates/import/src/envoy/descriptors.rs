@@ -4,7 +4,7 @@ use super::table::{DESCRIPTOR, RATE_LIMIT};
 use crate::files::Place;
 use crate::node::Node;
 use crate::notes::Notes;
-use crate::out::{Map, Value};
+use crate::out::Map;
 use crate::plan::Plan;
 use crate::table;
 
@@ -142,8 +142,8 @@ impl Reader<'_> {
             policy.put("limit", limit);
         }
         let name = self.plan.policies.add(wish, place, policy);
-        let mut rule =
-            Map::default().with("match", Value::from(entries.to_vec())).with("policy", name);
+        let texts: Vec<String> = entries.iter().map(|it| it.replace("${", "$${")).collect();
+        let mut rule = Map::default().with("match", texts).with("policy", name);
         if !has_free {
             rule.put("key", Map::default());
         }
