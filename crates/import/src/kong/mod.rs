@@ -8,6 +8,7 @@ mod limits;
 mod plugins;
 mod routes;
 mod table;
+mod upstreams;
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Routes and services: which requests, and where they go.
+//! Routes: which requests, and what is done with them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,17 +7,17 @@ use super::entities::{Entities, Plugin, Route};
 use super::limits::Limits;
 use super::plugins::Fields;
 use super::table::{PLUGINS, config_of};
+use super::upstreams::{Host, Target, Upstream, base_path};
 use crate::files::Place;
 use crate::nginx::locations::path as written;
 use crate::node::Node;
 use crate::notes::Notes;
-use crate::out::{Map, Value};
+use crate::out::Map;
 use crate::plan::Plan;
 use crate::quantity::period;
 use crate::report::Loss;
 use crate::secret::is_secret;
 use crate::table;
-use crate::weights::{Endpoints, Server, endpoints};
 
 /// A route before it has its place among the others.
 pub struct Draft {
@@ -284,8 +284,8 @@ impl Reader<'_> {
             return Err("its service is not enabled".to_owned());
         }
         let target = Target::of(service)?;
-        let (upstream, host) = self.upstream(service, &target)?;
-        map.put("upstream", upstream);
+        let Upstream { name, host } = self.upstream(service, &target)?;
+        map.put("upstream", name);
         let mut rewrite = Map::default();
         let bare = path.trim_end_matches('/');
         if own.node.is("strip_path", true) && !bare.is_empty() {
@@ -295,8 +295,15 @@ impl Reader<'_> {
         if !base.is_empty() {
             rewrite.put("add_prefix", written(&base)?);
         }
-        if let Some(host) = host.filter(|_| !own.node.is("preserve_host", false)) {
-            rewrite.put("host", host);
+        match host {
+            _ if own.node.is("preserve_host", false) => {}
+            Host::One(host) => rewrite.put("host", host),
+            Host::Several => {
+                let node = own.node.get("preserve_host");
+                let place = if node.is_null() { own.node.place } else { node.place };
+                let what = "an endpoint gets the host of its target there, and the host of the client here";
+                self.notes.different("preserve_host", place, format!("{}: {what}", own.name));
+            }
         }
         if !rewrite.is_empty() {
             map.put("rewrite", rewrite);
@@ -307,154 +314,6 @@ impl Reader<'_> {
         map.0.extend(fields.ends.0.clone());
         Ok(map)
     }
-
-    /// The name of the upstream of a service, and the host that endpoints get.
-    fn upstream(
-        &mut self,
-        service: &Node,
-        target: &Target,
-    ) -> Result<(String, Option<String>), String> {
-        let connect = service.number("connect_timeout").filter(|it| *it > 0).unwrap_or(60_000);
-        let timeouts = Map::default().with("connect", period(connect.min(60_000)));
-        let named = self.entities.upstreams.iter().find(|it| it.str("name") == target.host);
-        let (mut map, host, place) = match named {
-            Some(upstream) => {
-                let map = self.named(upstream, target)?;
-                (map, upstream.get("host_header").text().map(str::to_owned), upstream.place)
-            }
-            None => {
-                let url = target.url(&target.host, target.port);
-                let map = Map::default().with("endpoints", vec![url]);
-                (map, Some(target.authority()), service.place)
-            }
-        };
-        map.put("timeouts", timeouts);
-        if target.scheme == "https" && !service.is("tls_verify", false) {
-            map.put("tls", Map::default().with("verify", false));
-        }
-        Ok((self.plan.upstreams.shared(&target.host, place, map), host))
-    }
-
-    fn named(&mut self, upstream: &Node, target: &Target) -> Result<Map, String> {
-        let mut servers = Vec::new();
-        let name = upstream.str("name");
-        let outside = self.entities.targets.iter().filter(|it| {
-            it.get("upstream").text().or_else(|| it.at(&["upstream", "name"]).text()) == Some(name)
-        });
-        for it in upstream.get("targets").items().iter().chain(outside) {
-            let text = it.str("target");
-            let weight = it.number("weight").unwrap_or(100);
-            if weight == 0 {
-                self.notes.needless("targets", it.place, format!("{text}: its weight is 0"));
-                continue;
-            }
-            let (host, port) = match text.rsplit_once(':') {
-                Some((host, port)) if port.parse::<u16>().is_ok() => (host, port.parse().ok()),
-                _ => (text, None),
-            };
-            if host.is_empty()
-                || !host.chars().all(|c| c.is_ascii_alphanumeric() || "-_.[]:".contains(c))
-            {
-                return Err(format!("the target {text:?} is no address"));
-            }
-            self.notes.taken("targets", it.place, format!("endpoint {text}"));
-            servers.push(Server { url: target.url(host, port.unwrap_or(8000)), weight });
-        }
-        if servers.is_empty() {
-            return Err(format!("the upstream {name} has no target"));
-        }
-        let Endpoints { list, difference } = endpoints(servers);
-        self.notes.taken("upstreams", upstream.place, format!("{name}: {} endpoints", list.len()));
-        if let Some(what) = difference {
-            self.notes.different("targets", upstream.place, what);
-        }
-        let mut map = Map::default().with("endpoints", Value::List(list));
-        map.put("balance", self.balance(upstream));
-        Ok(map)
-    }
-
-    fn balance(&mut self, upstream: &Node) -> Value {
-        let by = |field: &str| upstream.str(field).to_ascii_lowercase();
-        let word = match upstream.get("algorithm").text().unwrap_or("round-robin") {
-            "least-connections" | "latency" => "least_requests".to_owned(),
-            "consistent-hashing" => match upstream.str("hash_on") {
-                "header" => format!("header:{}", by("hash_on_header")),
-                "cookie" => format!("cookie:{}", upstream.str("hash_on_cookie")),
-                "path" => "path".to_owned(),
-                "ip" => "ip".to_owned(),
-                _ => "api_key".to_owned(),
-            },
-            _ => "round_robin".to_owned(),
-        };
-        let place = upstream.get("algorithm").place;
-        if upstream.str("algorithm") == "consistent-hashing" {
-            self.notes.different("algorithm", place, format!("another hash, of {word}"));
-            return Map::default().with("hash", word).into();
-        }
-        if place.line > 0 {
-            self.notes.taken("algorithm", place, format!("balance: {word}"));
-        }
-        word.into()
-    }
-}
-
-/// Where a service is.
-struct Target {
-    scheme: &'static str,
-    host: String,
-    port: u16,
-}
-
-impl Target {
-    fn of(service: &Node) -> Result<Self, String> {
-        let url = service.str("url");
-        let (protocol, rest) = match url.split_once("://") {
-            Some((protocol, rest)) => (protocol.to_owned(), rest),
-            None => (service.get("protocol").text().unwrap_or("http").to_owned(), ""),
-        };
-        let authority = rest.split('/').next().unwrap_or_default();
-        let (host, port) = match authority.rsplit_once(':') {
-            Some((host, port)) if port.parse::<u16>().is_ok() => (host, port.parse().ok()),
-            _ => (authority, None),
-        };
-        let host = if host.is_empty() { service.str("host") } else { host };
-        let scheme = match &*protocol {
-            "http" => "http",
-            "https" | "grpcs" => "https",
-            "grpc" => "h2c",
-            other => return Err(format!("its service speaks {other}")),
-        };
-        let standard = if scheme == "https" { 443 } else { 80 };
-        let own = service.number("port").and_then(|it| u16::try_from(it).ok());
-        let port = port.or(own).unwrap_or(standard);
-        if host.is_empty() || !host.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-        {
-            return Err("its service has no host".to_owned());
-        }
-        Ok(Self { scheme, host: host.to_owned(), port })
-    }
-
-    fn url(&self, host: &str, port: u16) -> String {
-        format!("{}://{host}:{port}", self.scheme)
-    }
-
-    /// The value of `Host`.
-    fn authority(&self) -> String {
-        match (self.scheme, self.port) {
-            ("https", 443) | ("http" | "h2c", 80) => self.host.clone(),
-            (_, port) => format!("{}:{port}", self.host),
-        }
-    }
-}
-
-/// The path of a service without a slash at its end.
-fn base_path(service: &Node) -> String {
-    let of_url = service.str("url").split_once("://").and_then(|(_, rest)| rest.split_once('/'));
-    let path = match of_url {
-        Some((_, path)) => format!("/{path}"),
-        None => service.str("path").to_owned(),
-    };
-    path.trim_end_matches('/').to_owned()
 }
 
 /// The routes in the order in which Kong looks at them.
