@@ -29,6 +29,8 @@ Examples:
   tollgate import traefik --json -o gateway.yaml dynamic.yaml
   tollgate import envoy-ratelimit -o gateway.yaml config.yaml";
 
+/// The exit code if nothing is written.
+const NOTHING: u8 = 2;
 /// The mode of the file, from which the umask takes bits.
 const MODE: u32 = 0o666;
 
@@ -88,14 +90,20 @@ fn endpoint(text: &str) -> Result<String, ScalarError> {
 pub struct Output {
     /// The configuration, or the report as JSON.
     pub text: String,
-    /// 0, 1 or 2.
-    pub code: u8,
+    /// The exit code, which is 2 for a loss; or why nothing is written.
+    pub code: Result<u8, Problem>,
+}
+
+/// A configuration that a gateway can use.
+struct Written {
+    yaml: String,
+    warnings: Report,
 }
 
 /// Imports the files. The report goes to standard error, unless it is JSON.
 ///
 /// # Errors
-/// If nothing is imported.
+/// If a file cannot be read. If a configuration is not written, there is a report.
 pub fn run(args: &ImportArgs) -> Result<Output, Problem> {
     let job = Job {
         kind: args.kind,
@@ -105,28 +113,40 @@ pub fn run(args: &ImportArgs) -> Result<Output, Problem> {
         nodes: args.nodes,
     };
     let Imported { yaml, report } = import(&job)?;
-    // The names of constructs are what the files say.
-    let said = clean::lines(&report.text());
-    // The report says why the file has what it has.
-    let warnings = check(&yaml, args.output.as_deref()).inspect_err(|_| say(&said))?;
-    if let Some(path) = &args.output {
-        write(path, &yaml)?;
-    }
-    let code = report.exit_code();
-    let text = if args.json {
+    let written = yaml.map_err(Problem::from).and_then(|yaml| write(yaml, args.output.as_deref()));
+    let mut text = String::new();
+    if args.json {
         let mut document = report.json();
-        if args.output.is_none() {
-            document["gateway"] = json!(yaml);
+        match &written {
+            Ok(written) if args.output.is_none() => document["gateway"] = json!(written.yaml),
+            Ok(_) => {}
+            Err(_) => document["exit_code"] = json!(NOTHING),
         }
-        format!("{document:#}\n")
+        text = format!("{document:#}\n");
     } else {
-        say(&said);
-        if args.output.is_none() { yaml } else { String::new() }
+        // The names of constructs are what the files say.
+        say(&clean::lines(&report.text()));
+    }
+    let Written { yaml, warnings } = match written {
+        Ok(written) => written,
+        Err(problem) => return Ok(Output { text, code: Err(problem) }),
     };
+    if !args.json && args.output.is_none() {
+        text = yaml;
+    }
     if !Report::is_empty(&warnings) {
         say(&paint::report(&warnings.to_string()));
     }
-    Ok(Output { text, code })
+    Ok(Output { text, code: Ok(report.exit_code()) })
+}
+
+/// Writes a configuration that has no mistakes, if there is a file for it.
+fn write(yaml: String, path: Option<&Path>) -> Result<Written, Problem> {
+    let warnings = check(&yaml, path)?;
+    if let Some(path) = path {
+        write_new(path, &yaml)?;
+    }
+    Ok(Written { yaml, warnings })
 }
 
 /// The warnings about the configuration.
@@ -138,7 +158,7 @@ fn check(yaml: &str, path: Option<&Path>) -> Result<Report, Problem> {
     Ok(compiled.warnings)
 }
 
-fn write(path: &Path, yaml: &str) -> Result<(), Problem> {
+fn write_new(path: &Path, yaml: &str) -> Result<(), Problem> {
     let unwritable = |error: io::Error| match error.kind() {
         ErrorKind::AlreadyExists => Problem::Exists(path.to_owned()),
         _ => Problem::Unwritable { path: path.to_owned(), error },

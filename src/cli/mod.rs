@@ -217,7 +217,7 @@ fn init(args: &InitArgs) -> Result<(), Failure> {
 fn import(args: &ImportArgs) -> Result<u8, Failure> {
     let import::Output { text, code } = import::run(args)?;
     write!(out(), "{text}")?;
-    Ok(code)
+    Ok(code?)
 }
 
 /// Returns the exit code.

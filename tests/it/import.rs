@@ -92,6 +92,48 @@ fn nothing_is_written_if_a_file_cannot_be_read() {
     }
 }
 
+/// The report was thrown away if nothing could be taken, and only it says why.
+#[test]
+fn the_report_says_why_nothing_is_written() {
+    let kong = "routes: [{ name: a, paths: ['~/a/'], service: s }]\nservices: [{ name: s, url: http://a }]";
+    let traefik = "http:\n  routers:\n    a: { rule: PathRegexp(`^/g`), service: s }\n";
+    let envoy = "domain: d\ndescriptors:\n  - { key: k, value: w*z }\n";
+    let ingress = "kind: Ingress\nspec: { ingressClassName: other }\n";
+    let files = directory(&[
+        ("kong", kong),
+        ("traefik", traefik),
+        ("envoy-ratelimit", envoy),
+        ("ingress-nginx", ingress),
+    ]);
+    for (kind, says) in [
+        ("kong", "kong:1: not taken (a loss): paths: ~/a/: no regular expressions"),
+        ("traefik", "traefik:3: not taken (a loss): routers: a: "),
+        ("envoy-ratelimit", "envoy-ratelimit:3: not taken (a loss): key: k=w*z: "),
+        ("ingress-nginx", "ingress-nginx:2: needless: Ingress: its class is other"),
+    ] {
+        let input = path(&files, kind);
+        let output = path(&files, "gateway.yaml");
+        let ran = Program::run(&["import", kind, "-o", &output, &input]);
+        assert_eq!((ran.code, &*ran.stdout), (Some(2), ""), "{kind}: {}", ran.stderr);
+        let at = |text: &str| ran.stderr.find(text);
+        assert!(at(says).is_some(), "{kind}: {}", ran.stderr);
+        assert!(at(says) < at("error: nothing is imported: "), "{kind}: {}", ran.stderr);
+        let ran = Program::run(&["import", kind, "--json", "-o", &output, &input]);
+        assert_eq!(ran.code, Some(2), "{kind}: {}", ran.stderr);
+        assert!(ran.stderr.starts_with("error: nothing is imported: "), "{kind}: {}", ran.stderr);
+        let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        assert_eq!(document["exit_code"], 2, "{kind}");
+        assert_ne!(document["constructs"], serde_json::json!([]), "{kind}");
+        assert!(!Path::new(&output).exists(), "{kind}");
+    }
+    // So is a report beside a file that is not written.
+    let files = directory(&[("nginx.conf", GOOD), ("gateway.yaml", "")]);
+    let args = ["import", "nginx", "--json", "-o", &path(&files, "gateway.yaml")];
+    let ran = Program::run(&[&args[..], &[&path(&files, "nginx.conf")]].concat());
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!((ran.code, &document["exit_code"]), (Some(2), &serde_json::json!(2)));
+}
+
 /// A name could clear the screen, and hide a loss.
 #[test]
 fn names_of_a_file_do_not_control_the_terminal() {

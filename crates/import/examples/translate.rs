@@ -14,7 +14,8 @@ fn main() -> Result<(), String> {
     let job = Job { kind, files, rest: None, accept: Vec::new(), nodes: None };
     let imported = import(&job).map_err(|error| error.to_string())?;
     let report = imported.report.text();
+    let yaml = imported.yaml.map_err(|error| error.to_string())?;
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{} bytes, a report of {}", imported.yaml.len(), report.len())
+    writeln!(out, "{} bytes, a report of {}", yaml.len(), report.len())
         .map_err(|error| error.to_string())
 }

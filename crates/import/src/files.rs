@@ -32,7 +32,7 @@ pub struct Source {
 }
 
 /// Why nothing is imported.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Unreadable {
     /// The file, and the line if it is known.
     pub at: String,

@@ -41,5 +41,6 @@ fn of(kind: Kind, text: &str) -> Result<(String, String), String> {
     };
     let plan = plan.map_err(|error: Unreadable| error.to_string())?;
     let made = finished(plan, notes, &files, &job);
-    Ok((made.yaml, made.report.text()))
+    let yaml = made.yaml.unwrap_or_else(|why| why.to_string());
+    Ok((yaml, made.report.text()))
 }

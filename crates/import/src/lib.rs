@@ -43,15 +43,15 @@ pub use job::Job;
 pub use kind::Kind;
 pub use report::{Class, Construct, Loss, Report};
 
-use files::Files;
+use files::{Files, Place};
 use notes::Notes;
 use plan::Plan;
 
 /// A translated configuration.
 #[derive(Clone, Debug)]
 pub struct Imported {
-    /// The text of `gateway.yaml`.
-    pub yaml: String,
+    /// The text of `gateway.yaml`, or why nothing of the files can be used.
+    pub yaml: Result<String, Unreadable>,
     /// What became of each construct.
     pub report: Report,
 }
@@ -74,7 +74,10 @@ pub fn import(job: &Job) -> Result<Imported, Unreadable> {
 }
 
 fn finished(plan: Plan, notes: Notes, files: &Files, job: &Job) -> Imported {
-    let yaml = plan.text(job.kind, files.names(), files.sources().len());
+    let yaml = match plan.lack() {
+        Some(why) => Err(files.unreadable(Place::default(), why)),
+        None => Ok(plan.text(job.kind, files.names(), files.sources().len())),
+    };
     let report = notes.report(job.kind, files.names(), &job.accept, plan.variables());
     Imported { yaml, report }
 }

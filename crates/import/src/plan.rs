@@ -123,6 +123,16 @@ impl Plan {
         }
     }
 
+    /// Why a gateway has no use for it, if so. The report says what became of each construct.
+    pub fn lack(&self) -> Option<String> {
+        if let Some((name, _)) = self.domains.iter().find(|(_, rules)| rules.is_empty()) {
+            let why = format!("the domain {name} has no limit that can be taken: see envoy_config");
+            return Some(why);
+        }
+        let is_empty = self.routes.is_empty() && self.domains.is_empty();
+        is_empty.then(|| "no route of these files can be taken".to_owned())
+    }
+
     /// The text of the file. Of the files that were read, the first ones are named in its title.
     pub fn text(&self, kind: Kind, names: &[String], first: usize) -> String {
         let title: Vec<&str> = names.iter().take(first).map(String::as_str).collect();

@@ -44,9 +44,12 @@ fn job(kind: Kind, path: &Path) -> Job {
 fn imported(kind: Kind, path: &Path) -> (String, String) {
     let whole = path.parent().expect("it is in a directory").display().to_string();
     let (yaml, report) = match import(&job(kind, path)) {
-        Ok(Imported { yaml, report }) => {
+        Ok(Imported { yaml: Ok(yaml), report }) => {
             let text = format!("{}exit code {}\n", report.text(), report.exit_code());
             (yaml, text)
+        }
+        Ok(Imported { yaml: Err(error), report }) => {
+            (String::new(), format!("{}{error}\n", report.text()))
         }
         Err(error) => (String::new(), format!("{error}\n")),
     };

@@ -50,10 +50,6 @@ pub fn read(files: &Files, notes: &mut Notes) -> Result<Plan, Unreadable> {
     if plan.domains.is_empty() {
         return Err(files.unreadable(Place::default(), "there is no domain in these files"));
     }
-    if let Some((name, _)) = plan.domains.iter().find(|(_, rules)| rules.is_empty()) {
-        let why = format!("the domain {name} has no limit that can be taken: see envoy_config");
-        return Err(files.unreadable(Place::default(), why));
-    }
     Ok(plan)
 }
 

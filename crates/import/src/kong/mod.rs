@@ -88,9 +88,6 @@ pub fn read(files: &Files, job: &Job, notes: &mut Notes) -> Result<Plan, Unreada
         notes.taken("services", service.place, format!("{name}: an upstream"));
     }
     write(drafts, &mut plan);
-    if plan.routes.is_empty() {
-        return Err(files.unreadable(Place::default(), "no route of these files can be taken"));
-    }
     Ok(plan)
 }
 

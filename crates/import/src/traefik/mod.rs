@@ -92,9 +92,6 @@ pub fn read(files: &Files, _job: &Job, notes: &mut Notes) -> Result<Plan, Unread
             notes.needless(kind, node.place, what);
         }
     }
-    if plan.routes.is_empty() {
-        return Err(files.unreadable(Place::default(), "no router of these files can be taken"));
-    }
     Ok(plan)
 }
 
