@@ -62,6 +62,9 @@ pub struct ImportArgs {
 /// Why nothing is imported.
 #[derive(Debug, Error)]
 pub enum Problem {
+    /// There are no routes for the old server.
+    #[error("--rest is for routes, and {0} has none: leave it out")]
+    NoRoutes(Kind),
     /// A file cannot be read.
     #[error("nothing is imported: {0}")]
     Unreadable(#[from] Unreadable),
@@ -105,6 +108,9 @@ struct Written {
 /// # Errors
 /// If a file cannot be read. If a configuration is not written, there is a report.
 pub fn run(args: &ImportArgs) -> Result<Output, Problem> {
+    if args.rest.is_some() && args.kind == Kind::EnvoyRatelimit {
+        return Err(Problem::NoRoutes(args.kind));
+    }
     let job = Job {
         kind: args.kind,
         files: args.files.clone(),

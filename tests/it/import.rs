@@ -92,6 +92,47 @@ fn nothing_is_written_if_a_file_cannot_be_read() {
     }
 }
 
+/// Only nginx read it, so requests of a lost route of Kong got 404 in spite of it.
+#[test]
+fn the_old_server_gets_the_requests_of_routes_that_are_lost() {
+    let good = "- { name: b, paths: [/b], service: s }";
+    let file = |routes: &str| {
+        format!("services: [{{ name: s, url: 'http://127.0.0.1:9' }}]\nroutes:\n{routes}\n")
+    };
+    let files = directory(&[
+        (
+            "lost.yaml",
+            &file(&format!("{good}\n- {{ name: a, paths: ['~/a/[0-9]+$'], service: s }}")),
+        ),
+        ("good.yaml", &file(good)),
+        ("limits.yaml", "domain: d\ndescriptors:\n  - { key: k }\n"),
+    ]);
+    let run = |kind: &str, name: &str| {
+        let url = "http://127.0.0.1:8001";
+        Program::run(&["import", kind, "--rest", url, &path(&files, name)])
+    };
+    let ran = run("kong", "lost.yaml");
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains("its requests go to http://127.0.0.1:8001"), "{}", ran.stderr);
+    let last = ran.stdout.lines().rfind(|line| line.contains("path: "));
+    assert_eq!(last, Some("  - { path: /*, upstream: rest }"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("  rest: { endpoints: [http://127.0.0.1:8001] }"),
+        "{}",
+        ran.stdout
+    );
+    // Nothing is lost, so the old server has nothing to do.
+    let ran = run("kong", "good.yaml");
+    assert!(!ran.stdout.contains("8001"), "{}", ran.stdout);
+    let ran = run("envoy-ratelimit", "limits.yaml");
+    assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
+    assert!(
+        ran.stderr.contains("--rest is for routes, and envoy-ratelimit has none"),
+        "{}",
+        ran.stderr
+    );
+}
+
 /// The report was thrown away if nothing could be taken, and only it says why.
 #[test]
 fn the_report_says_why_nothing_is_written() {

@@ -62,7 +62,7 @@ pub struct Imported {
 /// If a file cannot be read, is a template, or is not of this kind.
 pub fn import(job: &Job) -> Result<Imported, Unreadable> {
     let mut files = Files::open(&job.files)?;
-    let mut notes = Notes::default();
+    let mut notes = Notes::new(job.rest.clone());
     let plan = match job.kind {
         Kind::Nginx => nginx::read(&mut files, job, &mut notes)?,
         Kind::IngressNginx => ingress::read(&files, job, &mut notes)?,
@@ -73,7 +73,10 @@ pub fn import(job: &Job) -> Result<Imported, Unreadable> {
     Ok(finished(plan, notes, &files, job))
 }
 
-fn finished(plan: Plan, notes: Notes, files: &Files, job: &Job) -> Imported {
+fn finished(mut plan: Plan, notes: Notes, files: &Files, job: &Job) -> Imported {
+    if let Some(url) = notes.rest() {
+        plan.others_to(url);
+    }
     let yaml = match plan.lack() {
         Some(why) => Err(files.unreadable(Place::default(), why)),
         None => Ok(plan.text(job.kind, files.names(), files.sources().len())),

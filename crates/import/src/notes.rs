@@ -13,9 +13,17 @@ pub struct Notes {
     /// What was said already, because a setting of a high level is read for each route.
     said: HashSet<(Place, String, String)>,
     known: HashSet<(Place, String)>,
+    /// The URL of the old server.
+    rest: Option<String>,
+    has_lost_route: bool,
 }
 
 impl Notes {
+    /// No notes. The old server at this URL gets the requests of routes that are lost.
+    pub fn new(rest: Option<String>) -> Self {
+        Self { rest, ..Self::default() }
+    }
+
     /// It means the same here.
     pub fn taken(&mut self, name: &str, place: Place, what: impl Into<String>) {
         self.add(name, place, Class::Taken, Loss::None, what.into());
@@ -34,6 +42,22 @@ impl Notes {
     /// A limit, an access rule or a route is lost.
     pub fn lost(&mut self, name: &str, place: Place, what: impl Into<String>) {
         self.not_taken(name, place, Loss::Severe, what);
+    }
+
+    /// A route is lost. The old server gets its requests, unless another route has them.
+    pub fn lost_route(&mut self, name: &str, place: Place, what: impl Into<String>) {
+        self.has_lost_route = true;
+        let what = what.into();
+        let what = match &self.rest {
+            Some(url) => behind_routes(&what, url),
+            None => what,
+        };
+        self.lost(name, place, what);
+    }
+
+    /// The URL of the old server, if it gets the requests that no route has.
+    pub fn rest(&self) -> Option<&str> {
+        self.rest.as_deref().filter(|_| self.has_lost_route)
     }
 
     /// It is not needed here.
@@ -75,4 +99,9 @@ impl Notes {
         self.constructs.sort_by_key(|it| it.place);
         Report { kind, names: names.to_vec(), constructs: self.constructs, variables, unused }
     }
+}
+
+/// What is lost, if the old server at this URL gets what no route has.
+pub fn behind_routes(what: &str, url: &str) -> String {
+    format!("{what}; its requests go to {url}, unless another route has them")
 }

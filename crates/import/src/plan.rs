@@ -123,6 +123,13 @@ impl Plan {
         }
     }
 
+    /// A last route to the old server, for the requests that no other route has.
+    pub fn others_to(&mut self, url: &str) {
+        let mut route = Map::default().with("path", "/*");
+        self.rest(Some(url), &mut route);
+        self.routes.push((Place::default(), route));
+    }
+
     /// Why a gateway has no use for it, if so. The report says what became of each construct.
     pub fn lack(&self) -> Option<String> {
         if let Some((name, _)) = self.domains.iter().find(|(_, rules)| rules.is_empty()) {

@@ -222,7 +222,7 @@ impl Reader<'_> {
                 drafts
             }
             Err(why) => {
-                self.notes.lost("path", node.place, why);
+                self.notes.lost_route("path", node.place, why);
                 Vec::new()
             }
         }
@@ -309,7 +309,7 @@ impl Reader<'_> {
         let made = match plain("/", Matching::Segments) {
             Ok(made) => made,
             Err(why) => {
-                self.notes.lost(name, backend.place, why);
+                self.notes.lost_route(name, backend.place, why);
                 return Vec::new();
             }
         };
@@ -333,7 +333,7 @@ impl Reader<'_> {
                 hosts.into_iter().map(draft).collect()
             }
             Err(why) => {
-                self.notes.lost(name, backend.place, why);
+                self.notes.lost_route(name, backend.place, why);
                 Vec::new()
             }
         }
@@ -343,7 +343,7 @@ impl Reader<'_> {
     fn app_root(&mut self, spec: &Node) -> Vec<Draft> {
         let Some((to, place)) = self.own.get("app-root") else { return Vec::new() };
         if !to.starts_with('/') || to.contains(['{', '}', '$']) {
-            self.notes.lost("app-root", place, "it is no path: write a redirect");
+            self.notes.lost_route("app-root", place, "it is no path: write a redirect");
             return Vec::new();
         }
         self.notes.taken("app-root", place, format!("a redirect of / to {to}"));
@@ -427,7 +427,11 @@ pub fn write(drafts: Vec<Draft>, plan: &mut Plan, notes: &mut Notes) {
         Vec::new()
     };
     for host in closed {
-        let fields = Map::default().with("respond", Map::default().with("status", 404_u64));
+        let mut fields = Map::default();
+        match notes.rest() {
+            Some(url) => plan.rest(Some(url), &mut fields),
+            None => fields.put("respond", Map::default().with("status", 404_u64)),
+        }
         let path = "/*".to_owned();
         let place = Place::default();
         drafts.push(Draft {

@@ -52,6 +52,8 @@ impl Reader<'_> {
     pub fn drafts(&mut self, own: &Route) -> Vec<Draft> {
         let node = &own.node;
         match self.read(own) {
+            // Each of its paths is told as a loss.
+            Ok(drafts) if drafts.is_empty() => drafts,
             Ok(drafts) => {
                 self.notes.taken(
                     "routes",
@@ -61,7 +63,7 @@ impl Reader<'_> {
                 drafts
             }
             Err(why) => {
-                self.notes.lost("routes", node.place, format!("{}: {why}", own.name));
+                self.notes.lost_route("routes", node.place, format!("{}: {why}", own.name));
                 Vec::new()
             }
         }
@@ -101,7 +103,7 @@ impl Reader<'_> {
         for text in texts {
             if text.starts_with('~') {
                 let what = format!("{text}: no regular expressions: write routes for its paths");
-                self.notes.lost("paths", node.get("paths").place, what);
+                self.notes.lost_route("paths", node.get("paths").place, what);
                 continue;
             }
             let path = written(text)?;

@@ -12,7 +12,7 @@ use super::servers::Server;
 use super::syntax::Directive;
 use super::upstreams::{Target, Upstreams};
 use crate::files::Place;
-use crate::notes::Notes;
+use crate::notes::{Notes, behind_routes};
 use crate::out::Map;
 use crate::plan::Plan;
 use crate::report::Loss;
@@ -43,6 +43,8 @@ struct Spot<'a, 's> {
     location: &'s str,
     is_exact: bool,
     hosts: Option<&'s [String]>,
+    /// Whether the server has a regular expression, which can have requests that nothing else has.
+    has_pattern: bool,
 }
 
 /// What has the requests that are not those of a location.
@@ -60,13 +62,15 @@ impl<'a> Maker<'a, '_> {
     pub fn server(&mut self, server: &Server<'a>, hosts: Option<&[String]>) {
         let directive = server.directive;
         let levels = self.http.with(directive.inner());
-        let whole = Spot { levels: &levels, directive, location: "/", is_exact: false, hosts };
+        let all = locations(&levels, directive.inner());
+        let has_pattern = all.iter().any(|it| it.matches == Match::Pattern);
+        let whole =
+            Spot { levels: &levels, directive, location: "/", is_exact: false, hosts, has_pattern };
         // A `return` of the server comes before its locations.
         if levels.own("return").is_some() {
             self.add(&whole, &["/*"]);
             return;
         }
-        let all = locations(&levels, directive.inner());
         let root = all.iter().find(|it| it.matches == Match::Prefix && it.path == "/");
         let root_levels = root.map_or(&levels, |it| &it.levels);
         let exact = all.iter().filter(|it| it.matches == Match::Exact).map(|it| it.path).collect();
@@ -163,7 +167,10 @@ impl<'a> Maker<'a, '_> {
             self.notes.taken("location", directive.place, what);
             return;
         }
-        let what = format!("{path}: no regular expressions: write routes for its paths");
+        let mut what = format!("{path}: no regular expressions: write routes for its paths");
+        if let (Some(url), Action::Nothing) = (self.rest, Action::of(root)) {
+            what = behind_routes(&what, url);
+        }
         if has_own || !Action::of(levels).is_like(&Action::of(root)) {
             self.notes.lost("location", directive.place, what);
         } else {
@@ -189,6 +196,10 @@ impl<'a> Maker<'a, '_> {
             }
             Action::Pass { by, target } => self.pass(spot, by, &target),
             Action::Rest { by, why } => self.old_server(spot, by, &why),
+            // An exact location comes before expressions.
+            Action::Nothing if self.rest.is_some() && spot.has_pattern && !spot.is_exact => {
+                self.old_server(spot, None, "a regular expression can have its requests")
+            }
             Action::Nothing => {
                 let mut fields = self.guards(spot.levels);
                 fields.put("respond", Map::default().with("status", 404));

@@ -156,7 +156,7 @@ fn write(
                 plan.routes.extend(routes.iter().map(|route| (place, route.clone())));
                 earlier.push(outcome);
             }
-            Err(why) => notes.lost("routers", place, format!("{}: {why}", outcome.name)),
+            Err(why) => notes.lost_route("routers", place, format!("{}: {why}", outcome.name)),
         }
     }
 }
