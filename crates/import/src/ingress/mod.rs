@@ -41,9 +41,7 @@ pub fn read(files: &Files, job: &Job, notes: &mut Notes) -> Result<Plan, Unreada
     let mut drafts: Vec<Draft> = Vec::new();
     for ingress in &objects.ingresses {
         let annotations = annotations(ingress, notes);
-        // The requests of a canary go to the Ingress that it is a canary of.
-        let is_canary = ingress.at(&["metadata", "annotations", &format!("{PREFIX}canary")]).text();
-        if is_canary == Some("true") {
+        if is_canary(ingress) {
             continue;
         }
         let namespace = namespace(ingress);
@@ -89,6 +87,17 @@ fn annotation<'a>(ingress: &'a Node, name: &str) -> &'a str {
     annotations.get(&format!("{PREFIX}{name}")).text().unwrap_or_default()
 }
 
+/// Whether an Ingress is a canary. It has no hosts and no paths of its own: its requests go to the
+/// Ingress that it is a canary of.
+fn is_canary(ingress: &Node) -> bool {
+    annotation(ingress, "canary") == "true"
+}
+
+/// The Ingresses with hosts and paths of their own.
+fn primary(objects: &Objects) -> impl Iterator<Item = &Node> {
+    objects.ingresses.iter().filter(|it| !is_canary(it))
+}
+
 /// The hosts of the rules of an Ingress.
 fn hosts(ingress: &Node) -> impl Iterator<Item = &str> {
     let rules = ingress.at(&["spec", "rules"]).items();
@@ -98,10 +107,9 @@ fn hosts(ingress: &Node) -> impl Iterator<Item = &str> {
 /// The other names of hosts. They have all paths of their host, whichever Ingress has these. A name
 /// belongs to one host, and a host of a rule is no other name.
 fn aliases(objects: &Objects) -> BTreeMap<String, Vec<String>> {
-    let mut known: BTreeSet<String> =
-        objects.ingresses.iter().flat_map(hosts).map(str::to_owned).collect();
+    let mut known: BTreeSet<String> = primary(objects).flat_map(hosts).map(str::to_owned).collect();
     let mut aliases: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for ingress in &objects.ingresses {
+    for ingress in primary(objects) {
         let Some(host) = hosts(ingress).find(|host| !host.is_empty()) else { continue };
         for alias in settings::list(annotation(ingress, "server-alias")) {
             if known.insert(alias.clone()) {
@@ -118,7 +126,7 @@ fn hosts_with_patterns(
     aliases: &BTreeMap<String, Vec<String>>,
 ) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for ingress in &objects.ingresses {
+    for ingress in primary(objects) {
         let has_target = !annotation(ingress, "rewrite-target").is_empty();
         if has_target || annotation(ingress, "use-regex") == "true" {
             for host in hosts(ingress) {
