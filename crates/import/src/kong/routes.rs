@@ -7,7 +7,7 @@ use super::entities::{Entities, Plugin, Route};
 use super::limits::Limits;
 use super::plugins::Fields;
 use super::table::{PLUGINS, config_of};
-use super::upstreams::{Host, Target, Upstream, base_path};
+use super::upstreams::{Host, Target, Upstream, Upstreams, base_path};
 use crate::files::Place;
 use crate::nginx::locations::path as written;
 use crate::node::Node;
@@ -286,7 +286,9 @@ impl Reader<'_> {
             return Err("its service is not enabled".to_owned());
         }
         let target = Target::of(service)?;
-        let Upstream { name, host } = self.upstream(service, &target)?;
+        let mut upstreams =
+            Upstreams { entities: self.entities, plan: self.plan, notes: self.notes };
+        let Upstream { name, host } = upstreams.of(service, &target)?;
         map.put("upstream", name);
         let mut rewrite = Map::default();
         let bare = path.trim_end_matches('/');

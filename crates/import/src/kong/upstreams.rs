@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::routes::Reader;
+use super::entities::Entities;
 use crate::node::Node;
+use crate::notes::Notes;
 use crate::out::{Map, Value};
+use crate::plan::Plan;
 use crate::quantity::period;
 use crate::weights::{Endpoints, Server, endpoints};
 
@@ -31,12 +33,22 @@ struct Named {
     host: Host,
 }
 
-impl Reader<'_> {
+/// What upstreams are made with.
+pub struct Upstreams<'a> {
+    /// All entities.
+    pub entities: &'a Entities,
+    /// What is made.
+    pub plan: &'a mut Plan,
+    /// What is said.
+    pub notes: &'a mut Notes,
+}
+
+impl Upstreams<'_> {
     /// The upstream of a service.
     ///
     /// # Errors
     /// Why it has none.
-    pub fn upstream(&mut self, service: &Node, target: &Target) -> Result<Upstream, String> {
+    pub fn of(&mut self, service: &Node, target: &Target) -> Result<Upstream, String> {
         let connect = service.number("connect_timeout").filter(|it| *it > 0).unwrap_or(60_000);
         let timeouts = Map::default().with("connect", period(connect.min(60_000)));
         let entity = self.entities.upstreams.iter().find(|it| it.str("name") == target.host);
