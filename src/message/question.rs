@@ -63,7 +63,10 @@ impl QuestionParts {
             | Ambiguity::DotSegment
             | Ambiguity::EmptySegment
             | Ambiguity::BadCharacter => Some(self.target),
-            Ambiguity::TwoRoutes | Ambiguity::ManyKeys | Ambiguity::BadCoding => None,
+            Ambiguity::BadMethod
+            | Ambiguity::TwoRoutes
+            | Ambiguity::ManyKeys
+            | Ambiguity::BadCoding => None,
         }
     }
 }

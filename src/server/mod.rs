@@ -29,7 +29,6 @@ pub use accept::{
 };
 pub use callers::{Callers, Trust, is_allowed};
 pub use http1::chunks::Chunks;
-pub use http1::head::check_request_line;
 pub use service::RequestService;
 pub use settings::{
     Demand, HeadBounds, Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts, WhenFull,

@@ -2,20 +2,6 @@
 
 use http::HeaderMap;
 
-/// The method of the request that the guard passes to the HTTP library instead of a
-/// malformed one. No request of a client can have it.
-pub const REFUSED_METHOD: &str = "-";
-
-/// Whether a request may have this method. Methods are case-sensitive, but some backends
-/// compare them without case, so a common method with a lower-case letter is refused.
-pub fn is_method(method: &[u8]) -> bool {
-    const COMMON: [&[u8]; 9] =
-        [b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH"];
-    method != REFUSED_METHOD.as_bytes()
-        && (!method.iter().any(u8::is_ascii_lowercase)
-            || !COMMON.iter().any(|common| common.eq_ignore_ascii_case(method)))
-}
-
 /// The bytes of a field in the size of a head or of trailers (RFC 9113, section 6.5.2).
 pub const fn field_bytes(name: &str, value: &[u8]) -> usize {
     name.len() + value.len() + 32

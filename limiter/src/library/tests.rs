@@ -170,8 +170,14 @@ async fn a_policy_that_is_named_twice_counts_once_and_all_count_or_none() {
 #[tokio::test]
 async fn a_request_that_can_be_read_in_two_ways_is_not_judged() {
     let (limiter, policy) = limiter(Policy::new("p", Key::Ip, limit("3/day")));
+    let policies = [policy];
     let two_hosts = head(&[("host", "a.test"), ("host", "b.test")]);
-    let decision = limiter.check_request(&[policy], &two_hosts, PEER).await;
+    let decision = limiter.check_request(&policies, &two_hosts, PEER).await;
+    assert_eq!(decision.missing(), Some(Missing::Ambiguous));
+    // Some services compare methods without case.
+    let mut lower = head(&[("host", "a.test")]);
+    lower.method = "get".parse().unwrap();
+    let decision = limiter.check_request(&policies, &lower, PEER).await;
     assert_eq!(decision.missing(), Some(Missing::Ambiguous));
     let mut fields = HeaderMap::new();
     decision.write_headers(&mut fields);

@@ -5,9 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use http::header::HOST;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tollgate_core::request::{is_disguised, method_of, target_of};
 
 /// The most header fields.
 const MAX_FIELDS: usize = 128;
@@ -92,8 +93,8 @@ impl Asked {
 /// Why a description is no request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptionError {
-    /// The method has a character that no method has.
-    #[error("{0:?} is not a method")]
+    /// The method has a character that no method has, or is a common one with a lower-case letter.
+    #[error("{0:?} is not a method; methods are written in capitals, like GET")]
     Method(String),
     /// The text is not a URL.
     #[error("{0:?} is not a URL such as https://api.example.com/v1/orders")]
@@ -101,6 +102,9 @@ pub enum DescriptionError {
     /// The name or the value of a field is not valid.
     #[error("{0:?} is not a header field")]
     Field(String),
+    /// Some servers take the name of a field for another one.
+    #[error("some servers take the name {0:?} for another one: write it with dashes")]
+    Disguised(String),
     /// There are too many fields, or too long ones.
     #[error(
         "a request to explain has at most {MAX_FIELDS} fields, {MAX_BYTES} bytes in all, and a body \
@@ -113,7 +117,7 @@ impl Description {
     /// The request. It came over HTTP/1.1, with the host of the URL if it has no other.
     ///
     /// # Errors
-    /// If it is not a request, or too large.
+    /// If it is not a request that a listener accepts, or too large.
     pub fn into_asked(self) -> Result<Asked, DescriptionError> {
         let fields: Vec<(String, String)> = match self.headers {
             Fields::List(list) => list,
@@ -126,11 +130,11 @@ impl Description {
             return Err(DescriptionError::TooLarge);
         }
         let wrong_method = |_| DescriptionError::Method(self.method.clone());
-        let method = Method::from_bytes(self.method.as_bytes()).map_err(wrong_method)?;
+        let method = method_of(self.method.as_bytes()).map_err(wrong_method)?;
         let wrong_url = || DescriptionError::Url(self.url.clone());
         // A fragment is never sent.
         let url = self.url.split('#').next().unwrap_or_default();
-        let uri: Uri = url.parse().map_err(|_| wrong_url())?;
+        let uri = target_of(url.as_bytes()).map_err(|_| wrong_url())?;
         let is_whole = matches!(uri.scheme_str(), Some("http" | "https"));
         let is_path = uri.authority().is_none() && (url.starts_with('/') || url == "*");
         if !is_whole && !is_path {
@@ -138,6 +142,9 @@ impl Description {
         }
         let mut headers = HeaderMap::with_capacity(fields.len() + 1);
         for (name, value) in fields {
+            if is_disguised(name.as_bytes()) {
+                return Err(DescriptionError::Disguised(name));
+            }
             let wrong = || DescriptionError::Field(format!("{name}: {value}"));
             let field = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
             let value = HeaderValue::from_str(value.trim_ascii()).map_err(|_| wrong())?;
@@ -211,7 +218,11 @@ mod tests {
             json!({ "url": "ftp://a/" }),
             json!({ "url": "a.test/path" }),
             json!({ "url": "http://a b/" }),
+            json!({ "url": "/a`b" }),
             json!({ "url": "/", "method": "G T" }),
+            json!({ "url": "/", "method": "get" }),
+            json!({ "url": "/", "method": "pOST" }),
+            json!({ "url": "/", "headers": { "X_Forwarded_For": "192.0.2.1" } }),
             json!({ "url": "/", "headers": { "a b": "c" } }),
             json!({ "url": "/", "headers": { "a": "c\r\nd: e" } }),
             json!({ "url": "/", "headers": [["a"]] }),

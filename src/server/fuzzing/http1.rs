@@ -2,11 +2,11 @@
 
 use http::{HeaderName, HeaderValue, Method, Uri};
 use httparse::{EMPTY_HEADER, Request, Status};
+use tollgate_core::request::REFUSED_METHOD;
 
 use super::Head;
 use crate::server::http1::guard::REFUSED;
 use crate::server::http1::head::Framing;
-use crate::server::syntax::REFUSED_METHOD;
 
 /// More than the bounds of the fuzz targets allow.
 const MAX_FIELDS: usize = 64;

@@ -10,11 +10,10 @@
 mod tests;
 
 use memchr::memchr;
-use tollgate_core::request::{Malformed, is_disguised, plain_len, scan};
+use tollgate_core::request::{Malformed, is_disguised, is_method, plain_len, scan, target_len};
 
 use crate::message::content_length;
 use crate::server::settings::HeadBounds;
-use crate::server::syntax::is_method;
 
 /// A valid head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,22 +199,6 @@ impl HeadReader {
     }
 }
 
-/// Checks the request line of a request that another server has read: its method and its
-/// target.
-///
-/// # Errors
-/// If this server would refuse a request with this line, whatever its bounds are.
-pub fn check_request_line(method: &[u8], target: &[u8]) -> Result<(), Malformed> {
-    let is_token = !method.is_empty() && split(method, TOKEN | ODD).1.is_empty();
-    if !is_token || !is_method(method) {
-        return Err(Malformed::BadMethod);
-    }
-    if target.is_empty() || target_len(target) < target.len() {
-        return Err(Malformed::BadTarget);
-    }
-    check_target(target)
-}
-
 /// The name and the value of a field. The value includes the blanks around it.
 fn field_parts<'l>(line: &'l [u8], bounds: &HeadBounds) -> Result<(&'l [u8], &'l [u8]), Malformed> {
     let (mut name, mut rest) = line.split_at(plain_len(line));
@@ -238,19 +221,6 @@ fn field_parts<'l>(line: &'l [u8], bounds: &HeadBounds) -> Result<(&'l [u8], &'l
 fn is_other_version(version: &[u8]) -> bool {
     matches!(version, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
         if major.is_ascii_digit() && minor.is_ascii_digit())
-}
-
-/// The length of the target at the start of `rest`. A target may contain what the HTTP library
-/// accepts: more than RFC 3986 allows, because browsers send it, but no `#`.
-fn target_len(rest: &[u8]) -> usize {
-    let is_in_both = |byte: u8| {
-        (byte > b' ') & (byte != b'#') & (byte != b'<') & (byte != b'>') & (byte != 0x7f)
-    };
-    let path = scan::leading(rest, |byte| is_in_both(byte) & (byte != b'?') & (byte != b'`'));
-    match rest.get(path) {
-        Some(b'?') => path + scan::leading(&rest[path..], |byte| is_in_both(byte) & (byte != b'"')),
-        _ => path,
-    }
 }
 
 /// Checks of a target what the classes of single bytes do not show.

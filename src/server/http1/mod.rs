@@ -25,6 +25,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::time::{sleep_until, timeout};
 use tokio_util::either::Either;
 use tollgate_core::drain::Drain;
+use tollgate_core::request::REFUSED_METHOD;
 use tollgate_core::time::monotonic;
 
 use super::discard::discard;
@@ -35,7 +36,6 @@ use super::state::exchange::{ActiveExchange, Exchange};
 use super::state::progress::Progress as _;
 use super::state::tracked_body::TrackedBody;
 use super::state::{ClientBody, ClientLink, Peer};
-use super::syntax::REFUSED_METHOD;
 use super::ticker::{Ticker, idle_drain};
 use super::transport::{Stream, reset, socket};
 use super::tunnel::Tunnel;

@@ -26,7 +26,7 @@ use hyper_util::rt::TokioIo;
 use tokio::task::{spawn_local, yield_now};
 use tokio::time::{sleep, timeout};
 use tollgate_core::drain::Drain;
-use tollgate_core::request::{Malformed, is_disguised};
+use tollgate_core::request::{Malformed, is_disguised, is_method};
 use tollgate_core::time::monotonic;
 
 use super::discard::discard;
@@ -37,7 +37,7 @@ use super::state::ClientBody;
 use super::state::activity::Activity;
 use super::state::streams::{ActiveStream, Streams};
 use super::state::tracked_body::TrackedBody;
-use super::syntax::{FieldBounds, field_bytes, is_method, size_of_fields};
+use super::syntax::{FieldBounds, field_bytes, size_of_fields};
 use super::ticker::Ticks;
 use super::transport::Stream;
 use super::tunnel::Tunnel;

@@ -14,12 +14,22 @@ fn field(number: usize, content: &[u8]) -> Vec<u8> {
 
 /// A `CheckRequest` about `GET path` of this client.
 pub(super) fn question(path: &str, client: &str, fields: &[(&str, &str)]) -> Vec<u8> {
+    question_of("GET", path, client, fields)
+}
+
+/// A `CheckRequest` about a request of this client.
+pub(super) fn question_of(
+    method: &str,
+    path: &str,
+    client: &str,
+    fields: &[(&str, &str)],
+) -> Vec<u8> {
     let address = field(1, &field(1, &field(2, client.as_bytes())));
     let header = |(name, value): &(&str, &str)| {
         field(3, &[field(1, name.as_bytes()), field(2, value.as_bytes())].concat())
     };
     let mut http: Vec<u8> = fields.iter().flat_map(header).collect();
-    for (number, text) in [(2, "GET"), (4, path), (5, "shop.test")] {
+    for (number, text) in [(2, method), (4, path), (5, "shop.test")] {
         http.extend(field(number, text.as_bytes()));
     }
     let request = field(4, &field(2, &http));

@@ -10,6 +10,7 @@ mod grpc;
 mod joined;
 mod leases;
 mod settle;
+mod spellings;
 mod store;
 mod together;
 pub(crate) mod xds;

@@ -11,8 +11,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 
+use http::HeaderValue;
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Method};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use smallvec::SmallVec;
 use thiserror::Error;
@@ -24,7 +24,7 @@ use super::value::{Single, Tag, key_path, of_body};
 use super::{ClientSettings, GeoCode, KeyExpr};
 use crate::api_keys::KeyId;
 use crate::digest::{Digest, Principal, Secret};
-use crate::request::{ContentWord, normal_host, normal_path, without_port};
+use crate::request::{ContentWord, method_of, normal_host, normal_path, without_port};
 
 /// The most words of a text.
 const MAX_WORDS: usize = 128;
@@ -229,9 +229,9 @@ impl KeyTexts<'_> {
             KeyExpr::Custom => Single::new(Tag::Custom, plain()),
             KeyExpr::Param(name) => Single::named(Tag::Param, name, segment(text)?),
             KeyExpr::Path => Single::new(Tag::Path, key_path(&path(text)?)),
-            KeyExpr::Method => match Method::from_bytes(plain()) {
+            KeyExpr::Method => match method_of(plain()) {
                 Ok(_) => Single::new(Tag::Method, plain()),
-                Err(_) => return Err("write a method, like GET"),
+                Err(_) => return Err("write a method in capitals, like GET"),
             },
             KeyExpr::Host => {
                 let host = normal_host(text).map_err(|_| "write a host without a port")?;

@@ -3,6 +3,9 @@
 /// The reason why a request has no meaning, or several meanings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ambiguity {
+    /// RFC 9110, section 9.1: `get` is not `GET`, but some backends treat it as `GET`.
+    #[error("the request's method is not one; methods are written in capitals, like GET")]
+    BadMethod,
     /// RFC 9112, section 3.2: a request of HTTP/1.1 has exactly one Host. One of
     /// HTTP/2 may name its host as `:authority` instead (RFC 9113, section 8.3.1).
     #[error("the request has no Host field")]

@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 
 use super::host::{has_same_port, host_of_field};
 use super::path::normal_path;
-use super::{Ambiguity, Content, Fields};
+use super::{Ambiguity, Content, Fields, is_method};
 
 /// The parts of a request that policies and routes use. None of them is trusted: only
 /// policies that know the trusted proxies use forwarding fields.
@@ -73,6 +73,9 @@ impl<'a> RequestView<'a> {
 
     /// `fields` are those of the request.
     fn with_fields(parts: &'a Parts, fields: Fields<'a>, peer: IpAddr) -> Result<Self, Ambiguity> {
+        if !is_method(parts.method.as_str().as_bytes()) {
+            return Err(Ambiguity::BadMethod);
+        }
         check_coding(fields)?;
         let host = host_of(parts)?;
         let path = path_of(&parts.method, &parts.uri)?;

@@ -4,14 +4,13 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use http::header::HOST;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
-use tollgate_core::request::{Malformed, is_disguised};
+use http::{HeaderMap, HeaderName, HeaderValue, Request};
+use tollgate_core::request::{Malformed, is_disguised, method_of, target_of};
 
 use crate::check::grpc::framing::Failed;
 use crate::gateway::Question;
 use crate::grpc::authorization::{CheckRequest, HttpRequest, Peer};
 use crate::message::{BadQuestion, QuestionFault, QuestionParts};
-use crate::server::check_request_line;
 
 const METHOD: &str = "attributes.request.http.method";
 const PATH: &str = "attributes.request.http.path";
@@ -63,8 +62,8 @@ fn describe(head: &mut Parts, http: HttpRequest) -> Result<(), BadQuestion> {
         }
     }
     let bad = |field, fault: Malformed| BadQuestion { field, fault: fault.into() };
-    check_request_line(method.as_bytes(), b"/").map_err(|fault| bad(METHOD, fault))?;
-    check_request_line(b"GET", path.as_bytes()).map_err(|fault| bad(PATH, fault))?;
+    let method = method_of(method.as_bytes()).map_err(|fault| bad(METHOD, fault))?;
+    let target = target_of(path.as_bytes()).map_err(|fault| bad(PATH, fault))?;
     let mut fields = HeaderMap::new();
     let mut add = |name: &str, value: &[u8]| add(&mut fields, name, value);
     let added = match header_map {
@@ -77,10 +76,8 @@ fn describe(head: &mut Parts, http: HttpRequest) -> Result<(), BadQuestion> {
     added.map_err(|fault| bad(FIELDS, fault))?;
     let host = HeaderValue::from_str(&host);
     fields.insert(HOST, host.map_err(|_| bad(AUTHORITY, Malformed::ControlCharacter))?);
-    let method = Method::from_bytes(method.as_bytes());
-    let path = Uri::try_from(path);
-    head.method = method.map_err(|_| bad(METHOD, Malformed::BadMethod))?;
-    head.uri = path.map_err(|_| bad(PATH, Malformed::BadTarget))?;
+    head.method = method;
+    head.uri = target;
     head.headers = fields;
     Ok(())
 }
@@ -103,6 +100,8 @@ fn add(fields: &mut HeaderMap, name: &str, value: &[u8]) -> Result<(), Malformed
 
 #[cfg(test)]
 mod tests {
+    use http::Method;
+
     use super::*;
     use crate::grpc::authorization as messages;
     use crate::grpc::core;

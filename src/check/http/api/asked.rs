@@ -3,12 +3,13 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use http::HeaderValue;
 use tollgate_core::policy::{ClientSettings, KeyExpr, MissingKey, Policy};
-use tollgate_core::request::RequestView;
+use tollgate_core::request::{Ambiguity, RequestView, target_of};
 
 use super::problem::Problem;
 use super::question::AskedRequest;
-use crate::engine::{self, Asked, Description, Fields, PeerView};
+use crate::engine::{self, Asked, Description, DescriptionError, Fields, PeerView};
 
 const WRITE_IP: &str = "write the \"ip\" of the client";
 const WRITE_REQUEST: &str = "write a \"request\"";
@@ -21,6 +22,12 @@ impl AskedRequest {
     pub fn asked(&self) -> Result<Asked, Problem> {
         if !self.path.starts_with('/') {
             return Err(Problem::bad_request("a path begins with /").at("/request/path"));
+        }
+        // A URL may have a fragment, and the target of a request has none.
+        target_of(self.path.as_bytes())
+            .map_err(|fault| Problem::bad_request(fault.to_string()).at("/request/path"))?;
+        if HeaderValue::from_str(&self.host).is_err() {
+            return Err(Problem::bad_request(Ambiguity::BadHost.to_string()).at("/request/host"));
         }
         asked(Description {
             method: self.method.clone(),
@@ -60,8 +67,15 @@ pub fn only_address(ip: Option<IpAddr>) -> Result<Asked, Problem> {
 }
 
 fn asked(description: Description) -> Result<Asked, Problem> {
-    let wrong = |detail: String| Problem::bad_request(detail).at("/request");
-    description.into_asked().map_err(|error| wrong(error.to_string()))
+    description.into_asked().map_err(|error| {
+        let pointer = match error {
+            DescriptionError::Method(_) => "/request/method",
+            DescriptionError::Url(_) => "/request/path",
+            DescriptionError::Field(_) | DescriptionError::Disguised(_) => "/request/headers",
+            DescriptionError::TooLarge => "/request",
+        };
+        Problem::bad_request(error.to_string()).at(pointer)
+    })
 }
 
 /// The view of a request. The address is the client's own: what the fields say of it does not

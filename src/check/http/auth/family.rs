@@ -6,10 +6,9 @@
 use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
-use tollgate_core::request::{Ambiguity, Malformed};
+use tollgate_core::request::{Ambiguity, Malformed, method_of, target_of};
 
 use crate::message::{BadQuestion, QuestionFault, QuestionParts};
-use crate::server::check_request_line;
 
 const X_FORWARDED_METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
 const X_FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
@@ -176,15 +175,11 @@ fn named_in(target: &Uri) -> Option<HeaderValue> {
 }
 
 fn checked_method(method: &[u8], field: &'static str) -> Result<Method, BadQuestion> {
-    let bad = |malformed: Malformed| BadQuestion { field, fault: malformed.into() };
-    check_request_line(method, b"/").map_err(bad)?;
-    Method::from_bytes(method).map_err(|_| bad(Malformed::BadMethod))
+    method_of(method).map_err(|fault| BadQuestion { field, fault: fault.into() })
 }
 
 fn checked_target(target: &[u8], field: &'static str) -> Result<Uri, BadQuestion> {
-    let bad = |malformed: Malformed| BadQuestion { field, fault: malformed.into() };
-    check_request_line(b"GET", target).map_err(bad)?;
-    Uri::try_from(target).map_err(|_| bad(Malformed::BadTarget))
+    target_of(target).map_err(|fault| BadQuestion { field, fault: fault.into() })
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Uri, Version};
+use tollgate_core::request::{method_of, target_of};
 
 use super::family::Family;
 use crate::message::fuzzing::fields;
-use crate::server::check_request_line;
 
 /// A question: a line with the method and the target, and fields.
 pub fn families(input: &[u8]) {
@@ -16,12 +16,7 @@ pub fn families(input: &[u8]) {
     let method = &line[..space];
     let target = &line[space + 1..];
     // The server has read both, and the limits of the head are its own.
-    if check_request_line(method, target).is_err() {
-        return;
-    }
-    let (Ok(method), Ok(target)) = (Method::from_bytes(method), Uri::try_from(target)) else {
-        return;
-    };
+    let (Ok(method), Ok(target)) = (method_of(method), target_of(target)) else { return };
     let head = || {
         let (mut head, ()) = Request::new(()).into_parts();
         (head.method, head.uri) = (method.clone(), target.clone());
@@ -53,7 +48,7 @@ fn restored(family: Family, mut head: Parts) -> Option<(Method, Uri, HeaderValue
     assert_eq!(version, Version::HTTP_11);
     assert!(!family.fields().iter().any(|name| headers.contains_key(name)), "a field remains");
     assert_eq!(headers.get_all(HOST).iter().count(), 1, "a request has one host");
-    let line = check_request_line(method.as_str().as_bytes(), uri.to_string().as_bytes());
-    assert_eq!(line, Ok(()), "{method} {uri}");
+    assert_eq!(method_of(method.as_str().as_bytes()).as_ref(), Ok(&method));
+    assert_eq!(target_of(uri.to_string().as_bytes()).as_ref(), Ok(&uri));
     Some((method, uri, headers[HOST].clone()))
 }

@@ -137,6 +137,7 @@ fn a_key_that_no_request_can_have_is_refused_with_advice() {
         (one("param:id"), "a/b", "write one segment"),
         (one("host"), "a.test:80", "without a port"),
         (one("method"), "G T", "write a method"),
+        (one("method"), "get", "write a method in capitals"),
         (one("route"), "other", "no route has this name"),
         (one("global"), "all", "write global"),
         (one("header:x"), " a", "no header field"),

@@ -46,6 +46,22 @@ fn an_http_2_request_names_its_host_in_host_or_authority() {
     }
 }
 
+/// Some backends compare methods without case, so each spelling would be another counter of one
+/// client.
+#[test]
+fn a_common_method_with_a_lower_case_letter_has_no_view() {
+    let mut parts = request("/", &["a"]);
+    for method in ["get", "Get", "gEt", "dELETE"] {
+        parts.method = method.parse().expect("a token");
+        let views = [RequestView::of(&parts, PEER), RequestView::of_service(&parts, PEER)];
+        for view in views {
+            assert_eq!(view.map(|_| ()), Err(Ambiguity::BadMethod), "{method}");
+        }
+    }
+    parts.method = "propfind".parse().expect("a token");
+    assert!(RequestView::of(&parts, PEER).is_ok());
+}
+
 #[test]
 fn an_asterisk_is_valid_for_options_only() {
     let mut parts = request("*", &["a"]);
