@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tollgate_core::decision::LimitFields;
+use tollgate_core::refusal::RETRY_FIELDS;
 use tollgate_core::time::Span;
 
 use super::body::ResponseBody;
-use crate::message::{Failure, X_REQUEST_ID, write_field};
+use crate::message::{Cors, Failure, X_REQUEST_ID, write_field};
 use crate::server::HeadLines;
 use crate::snapshot::Snapshot;
 use crate::telemetry::{Record, TunnelBytes};
@@ -46,6 +47,30 @@ pub fn edit_response(
         Some(changes) => changes.response.apply(headers),
         None => {}
     }
+}
+
+/// Adds the fields about origins to a response of a route that answers scripts of other origins.
+/// `allowed` is the allowed origin of its request. Returns the fields about limits, which only scripts
+/// of this origin may read, and they only if `exposes`. Then they may read when to try again, too,
+/// whichever part of the gateway says so.
+pub fn add_origins(
+    cors: &Cors,
+    allowed: Option<HeaderValue>,
+    exposes: bool,
+    limits: LimitFields,
+    headers: &mut HeaderMap,
+) -> LimitFields {
+    let is_allowed = allowed.is_some();
+    cors.write(allowed, headers);
+    if !is_allowed {
+        return limits.unexposed();
+    }
+    for name in &RETRY_FIELDS {
+        if exposes && headers.contains_key(name) && !limits.expose(name) {
+            Cors::expose(name, headers);
+        }
+    }
+    limits
 }
 
 /// Adds the gateway's own fields to those of a response. If the response has none that they would

@@ -26,7 +26,7 @@ use super::Gateway;
 use super::additions::{Additions, Asked};
 use super::body::ResponseBody;
 use super::closing::Closing;
-use super::completing::{add_fields, edit_response, record_response};
+use super::completing::{add_fields, add_origins, edit_response, record_response};
 use super::negotiated::Negotiated;
 use super::record::{
     record_binding, record_decision, record_route, record_second_decision, record_settlement,
@@ -481,10 +481,8 @@ impl Exchange {
                 if !is_local {
                     Cors::remove_others(headers);
                 }
-                // Only scripts of the allowed origin may read the fields about limits.
-                let limits = if allowed.is_some() { limits } else { limits.unexposed() };
-                cors.write(allowed, headers);
-                limits
+                let writer = &self.gateway.snapshot.headers;
+                add_origins(cors, allowed, writer.exposes(), limits, headers)
             }
         };
         add_fields(&self.request_id, limits, self.lines.as_ref(), headers);

@@ -3,8 +3,9 @@
 
 use serde_json::json;
 
+use crate::api_keys::Keys;
 use crate::commands::page::page;
-use crate::support::{Browser, Client, Gateway, Origin, Reserved, Response};
+use crate::support::{Browser, Client, Gateway, Origin, Reserved, Response, eventually};
 
 const APP: &str = "Origin: https://app.example";
 const EVIL: &str = "Origin: https://evil.example";
@@ -136,6 +137,56 @@ fn failures_of_all_parts_can_be_read() {
         let response = ask(path);
         assert_eq!((response.status, response.field("access-control-allow-origin")), (200, None));
     }
+}
+
+/// Regression: only the decision of a policy let scripts read `Retry-After`, so they tried again at
+/// once during maintenance.
+#[test]
+fn scripts_may_read_when_to_try_again_whatever_refuses() {
+    let keys = Keys::new();
+    keys.create(&[]);
+    let origin = Origin::serving(|_, read| while read().is_some() {});
+    let file = |headers: &str| {
+        format!(
+            "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+             upstreams: {{ busy: {{ endpoints: [\"http://{}\"], max_in_flight: 1 }} }}\n\
+             client: {{ keys: {{ file: {:?} }}, failures: 1/day }}\n\
+             policies: {{ two: {{ key: ip, limit: 2/day }} }}\n\
+             access: {{ closed: {{ rules: [], else: deny, status: 503, retry_after: 10m }} }}\n\
+             defaults: {{ {CORS} }}\n{headers}\n\
+             routes:\n\
+             - {{ path: /closed, access: [closed], respond: {{ body: ok }} }}\n\
+             - {{ path: /limited, access: [closed], policies: [two], respond: {{ body: ok }} }}\n\
+             - {{ path: /own, access: [closed], respond: {{ body: ok }}, \
+                  cors: {{ origins: [\"*\"], expose: [retry-after] }} }}\n\
+             - {{ path: /key, auth: [api_key], respond: {{ body: ok }} }}\n\
+             - {{ path: /busy, upstream: busy }}\n\
+             runtime: {{ workers: 1 }}\n",
+            origin.address(),
+            keys.path(),
+        )
+    };
+    let exposed = |response: &Response| {
+        let names = joined(response, "access-control-expose-headers");
+        names.split(", ").filter(|it| it.eq_ignore_ascii_case("retry-after")).count()
+    };
+    let gateway = Gateway::start(&file(""));
+    let ask = |path: &str, field: &str| gateway.client().get(path, &[field, "X-Api-Key: wrong"]);
+    assert_eq!(ask("/key", APP).status, 401);
+    let mut waiting = gateway.client();
+    waiting.send(format!("GET /busy HTTP/1.1\r\nHost: a\r\n{APP}\r\n\r\n").as_bytes());
+    eventually("the request is there", || !origin.received().is_empty());
+    for (path, status) in [("/closed", 503), ("/limited", 503), ("/key", 429), ("/busy", 503)] {
+        let response = ask(path, APP);
+        assert_eq!(response.status, status, "{path}");
+        assert!(response.field("retry-after").is_some(), "{path}: {response:?}");
+        assert_readable(&response);
+        assert_eq!(exposed(&response), 1, "{path}: {response:#?}");
+        assert_unreadable(&ask(path, EVIL));
+    }
+    assert_eq!(exposed(&ask("/own", APP)), 1, "it is named once");
+    let silent = Gateway::start(&file("headers: { expose_cors: false }"));
+    assert_eq!(exposed(&silent.client().get("/closed", &[APP])), 0);
 }
 
 #[test]

@@ -190,13 +190,24 @@ impl Cors {
             headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, names.clone());
         }
     }
+
+    /// Adds to a response that scripts of its allowed origin may read the field with this name.
+    pub fn expose(name: &HeaderName, headers: &mut HeaderMap) {
+        if !names(ACCESS_CONTROL_EXPOSE_HEADERS, headers).any(|it| name == it) {
+            headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, name.clone().into());
+        }
+    }
 }
 
 /// Whether a response says already that it differs by origin.
 fn varies_by_origin(headers: &HeaderMap) -> bool {
-    let texts = headers.get_all(VARY).iter().filter_map(|line| line.to_str().ok());
-    let mut names = texts.flat_map(|text| text.split(',')).map(str::trim);
-    names.any(|name| name == "*" || name.eq_ignore_ascii_case("origin"))
+    names(VARY, headers).any(|name| name == "*" || name.eq_ignore_ascii_case("origin"))
+}
+
+/// The names in the list of this field.
+fn names(list: HeaderName, headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let texts = headers.get_all(list).into_iter().filter_map(|line| line.to_str().ok());
+    texts.flat_map(|text| text.split(',')).map(str::trim)
 }
 
 /// The names as the value of a field. None, if there are none.
@@ -273,6 +284,16 @@ mod tests {
             cors.write(cors.allowed_origin(&fields(&[APP])), &mut headers);
             assert_eq!(headers.get_all(VARY).iter().count(), 1, "{told}");
         }
+    }
+
+    #[test]
+    fn a_field_is_exposed_once() {
+        let mut headers = written(&cors(&["https://app.test"]), &[APP]);
+        for name in ["etag", "retry-after", "retry-after"].map(HeaderName::from_static) {
+            Cors::expose(&name, &mut headers);
+        }
+        let exposed: Vec<_> = names(ACCESS_CONTROL_EXPOSE_HEADERS, &headers).collect();
+        assert_eq!(exposed, ["etag", "retry-after"]);
     }
 
     fn is_permitted(lines: &[(&'static str, &'static str)]) -> bool {

@@ -53,6 +53,7 @@ pub struct HeaderWriter {
     dialects: Vec<Dialect>,
     /// The names of the fields of all dialects, if scripts of other origins may read them.
     exposed: Option<HeaderValue>,
+    exposes: bool,
 }
 
 impl HeaderWriter {
@@ -62,7 +63,12 @@ impl HeaderWriter {
         let expose = settings.expose_cors && !dialects.is_empty();
         let names = dialects.iter().map(|&dialect| names(dialect)).collect::<Vec<_>>().join(", ");
         let exposed = expose.then(|| HeaderValue::try_from(names).expect("names of fields"));
-        Self { dialects, exposed }
+        Self { dialects, exposed, exposes: settings.expose_cors }
+    }
+
+    /// Whether scripts of other origins may read fields about limits.
+    pub const fn exposes(&self) -> bool {
+        self.exposes
     }
 
     /// Adds a decision's fields to those of a response. `cross_origin`: the request has an
@@ -157,6 +163,12 @@ impl LimitFields {
     #[must_use]
     pub fn unexposed(self) -> Self {
         Self { exposed: None, ..self }
+    }
+
+    /// Whether they say that scripts of other origins may read the field with this name.
+    pub fn expose(&self, name: &HeaderName) -> bool {
+        let names = self.exposed.as_ref().and_then(|it| it.to_str().ok()).unwrap_or_default();
+        names.split(", ").any(|exposed| name == exposed)
     }
 
     /// Adds the fields to those of a response.

@@ -18,6 +18,8 @@ const LONGEST_WAIT_MS: u64 = 60_000;
 
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+/// The fields that say when, and whether, a client may try again.
+pub const RETRY_FIELDS: [HeaderName; 3] = [RETRY_AFTER, RETRY_AFTER_MS, SHOULD_RETRY];
 
 /// The API whose form a refusal has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,8 +198,7 @@ mod tests {
     fn fields(form: ApiForm, problem: &Problem<'_>) -> [Option<String>; 3] {
         let mut headers = HeaderMap::new();
         form.add_fields(problem, &mut headers);
-        [RETRY_AFTER, RETRY_AFTER_MS, SHOULD_RETRY]
-            .map(|name| headers.get(name).map(|it| it.to_str().expect("text").to_owned()))
+        RETRY_FIELDS.map(|name| headers.get(name).map(|it| it.to_str().expect("text").to_owned()))
     }
 
     #[test]

@@ -13,7 +13,7 @@ use http::header::{ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Response};
 use memchr::{memchr2_iter, memmem};
 
-pub use self::api::ApiForm;
+pub use self::api::{ApiForm, RETRY_FIELDS};
 pub use self::problem::Problem;
 pub use self::rpc::ToolErrors;
 
