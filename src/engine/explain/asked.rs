@@ -1,6 +1,5 @@
 //! The request that is to be explained.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use http::header::HOST;
@@ -9,6 +8,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tollgate_core::request::{is_disguised, method_of, target_of};
+
+use super::fields::Fields;
 
 /// The most header fields.
 const MAX_FIELDS: usize = 128;
@@ -48,22 +49,8 @@ enum Address {
     V6(Ipv6Addr),
 }
 
-/// Header fields, as pairs or as an object.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Fields {
-    List(Vec<(String, String)>),
-    Map(BTreeMap<String, String>),
-}
-
 fn get() -> String {
     Method::GET.to_string()
-}
-
-impl Default for Fields {
-    fn default() -> Self {
-        Self::List(Vec::new())
-    }
 }
 
 /// A request that is to be explained.

@@ -4,6 +4,7 @@
 mod access;
 mod asked;
 mod document;
+mod fields;
 mod preset;
 mod texts;
 
@@ -31,8 +32,9 @@ use crate::message::Failure;
 use crate::patches::Resolved;
 use crate::telemetry::source_word;
 
-pub use self::asked::{Asked, Description, DescriptionError, Fields};
+pub use self::asked::{Asked, Description, DescriptionError};
 pub use self::document::{EstimatedTokens, Explanation, ListVerdict, PolicyVerdict, Reason, Wait};
+pub use self::fields::Fields;
 pub use self::preset::preset;
 
 /// The index of the route that judges a request once more, if this decision of the route with this

@@ -309,6 +309,31 @@ mod tests {
                 "/request/headers/a",
                 "duplicate field",
             ),
+            (
+                r#"{"request": {"host": "a", "headers": {"b": "1", "c": ["q", "r"]}}}"#,
+                "/request/headers/c",
+                "invalid type: sequence, expected a string",
+            ),
+            (
+                r#"{"request": {"host": "a", "headers": 5}}"#,
+                "/request/headers",
+                "expected an object of names and texts, or a list of pairs",
+            ),
+            (
+                r#"{"request": {"host": "a", "headers": [["b", "1"], ["c"]]}}"#,
+                "/request/headers/1",
+                "invalid length 1, expected a list of a name and a text",
+            ),
+            (
+                r#"{"request": {"host": "a", "headers": [["b", "1", "2"]]}}"#,
+                "/request/headers/0",
+                "invalid length 3, expected a list of a name and a text",
+            ),
+            (
+                r#"{"request": {"host": "a", "headers": [["b", 1]]}}"#,
+                "/request/headers/0/1",
+                "expected a string",
+            ),
             (r#"{"policy": "a""#, "/policy", "EOF"),
             (r#"{"policy": "a"} x"#, "", "trailing characters"),
             ("[]", "", "expected an object"),
@@ -321,6 +346,20 @@ mod tests {
             assert_eq!(found, pointer, "{body}: {detail}");
             assert!(detail.contains(part), "{body}: {detail}");
         }
+    }
+
+    #[test]
+    fn fields_are_an_object_or_pairs_of_which_some_have_one_name() {
+        let fields = |headers: &str| {
+            let body =
+                format!(r#"{{"request": {{"host": "a", "ip": "::1", "headers": {headers}}}}}"#);
+            let call = read::<CheckCall>(body.as_bytes()).expect("it is one");
+            call.request.expect("it has one").headers
+        };
+        let pair = |value: &str| ("b".to_owned(), value.to_owned());
+        assert_eq!(fields(r#"{"b": "1"}"#), Fields::Map([pair("1")].into()));
+        let list = Fields::List(vec![pair("1"), pair("2")]);
+        assert_eq!(fields(r#"[["b", "1"], ["b", "2"]]"#), list);
     }
 
     #[test]
