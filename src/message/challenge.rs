@@ -14,11 +14,9 @@ const API_KEY: HeaderValue = HeaderValue::from_static("ApiKey realm=\"tollgate\"
 const API_KEY_INVALID: HeaderValue =
     HeaderValue::from_static("ApiKey realm=\"tollgate\", error=\"invalid_token\"");
 
-/// Adds one challenge for each scheme, in the order of the route's methods (RFC 9110, section
-/// 11.6.1). It names an error only if there was a credential (RFC 6750, section 3.1). `basic` is the
-/// challenge for passwords.
-pub fn add_challenges(refusal: &AuthRefusal, basic: Option<&HeaderValue>, headers: &mut HeaderMap) {
-    let wait_s = match refusal.fault {
+/// Adds `Retry-After` if the credential may be accepted later.
+pub fn add_wait(fault: AuthFault, headers: &mut HeaderMap) {
+    let wait_s = match fault {
         AuthFault::TooManyFailures(wait) => Some(wait.as_secs_ceil()),
         AuthFault::KeysAway | AuthFault::PasswordsBusy => Some(AWAY_RETRY_SECS),
         _ => None,
@@ -26,6 +24,13 @@ pub fn add_challenges(refusal: &AuthRefusal, basic: Option<&HeaderValue>, header
     if let Some(wait_s) = wait_s {
         headers.insert(RETRY_AFTER, wait_s.into());
     }
+}
+
+/// Adds one challenge for each scheme, in the order of the route's methods (RFC 9110, section
+/// 11.6.1). It names an error only if there was a credential (RFC 6750, section 3.1). `basic` is the
+/// challenge for passwords.
+pub fn add_challenges(refusal: &AuthRefusal, basic: Option<&HeaderValue>, headers: &mut HeaderMap) {
+    add_wait(refusal.fault, headers);
     if !refusal.is_unauthorized() {
         return;
     }

@@ -38,7 +38,7 @@ pub use authorizer::{
     Question as AuthorizerQuestion, QuestionKey, Reuse, Taken, check_request, checked,
     question as authorizer_question,
 };
-pub use challenge::add_challenges;
+pub use challenge::{add_challenges, add_wait};
 pub use compression::{
     CompressSettings, Compressor, Encoding, Fate, MediaRange, Piece, accepted, weaken_etag,
     write_encoding, write_vary,

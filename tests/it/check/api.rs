@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::redis::{Options, Redis};
-use crate::support::{Client, Gateway, eventually};
+use crate::support::{Client, Gateway, Response, eventually};
 
 const PAGE: &str = include_str!("../../../docs/check-api.md");
 const TOKEN: &str = "0123456789abcdef";
@@ -29,11 +29,16 @@ impl Caller {
         Self { client: Client::connect(address), fields }
     }
 
-    /// The status and the body of the answer.
-    pub(super) fn send(&mut self, path: &str, body: &str, more: &[&str]) -> (u16, Value) {
+    /// The answer to a call that also has the fields `more`.
+    pub(super) fn response(&mut self, path: &str, body: &str, more: &[&str]) -> Response {
         let fields = self.fields.iter().map(String::as_str).chain(more.iter().copied());
         let fields: Vec<&str> = fields.collect();
-        let response = self.client.request("POST", path, &fields, body.as_bytes());
+        self.client.request("POST", path, &fields, body.as_bytes())
+    }
+
+    /// The status and the body of the answer.
+    pub(super) fn send(&mut self, path: &str, body: &str, more: &[&str]) -> (u16, Value) {
+        let response = self.response(path, body, more);
         let body = serde_json::from_slice(&response.body);
         (response.status, body.unwrap_or_else(|_| panic!("{response:?}")))
     }

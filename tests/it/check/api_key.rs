@@ -146,7 +146,14 @@ fn wrong_keys_count_against_the_address() {
     assert_eq!(answer["outcome"], "auth_failures");
     assert!(answer["retry_after_ms"].as_u64().is_some_and(|wait| wait > 0), "{answer}");
     let question = wrong("192.0.2.1").to_string();
-    assert_eq!(caller.send("/v1/check", &question, &["Prefer: status"]).0, 429);
+    // Libraries that obey `Retry-After` once tried again at once.
+    let refused = caller.response("/v1/check", &question, &["Prefer: status"]);
+    let wait_ms = refused.json()["retry_after_ms"].as_u64().expect("it is a number");
+    assert_eq!((refused.status, refused.number("retry-after")), (429, wait_ms.div_ceil(1000)));
+    let together = json!({ "together": true, "checks": [wrong("192.0.2.1")] }).to_string();
+    let refused = caller.response("/v1/check", &together, &["Prefer: status"]);
+    assert!(refused.status == 429 && refused.number("retry-after") > 0, "{refused:?}");
+    assert_eq!(refused.field("preference-applied"), Some("status"));
     assert_eq!(asked(&mut caller, &wrong("192.0.2.2")).1, "key_unknown");
     let known = json!({ "policy": "per-key", "api_key": key, "ip": "192.0.2.1" });
     assert!(asked(&mut caller, &known).0, "a known key of this address goes on");

@@ -11,6 +11,7 @@ mod joined;
 mod leases;
 mod settle;
 mod spellings;
+mod statuses;
 mod store;
 mod together;
 pub(crate) mod xds;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::header::HeaderName;
 use http::{HeaderValue, Response, StatusCode};
+use serde::Serialize;
 use tollgate_core::decision::{Charged, Claims, Decision, Headroom, Outcome, Report};
 use tollgate_core::digest::Key;
 use tollgate_core::policy::{AuthFault, Mode, Policy};
@@ -18,6 +19,7 @@ use super::question::{CheckCall, MAX_CHECKS, MAX_TOGETHER, Parts, parts};
 use super::reply::{Answered, Replies, Reply};
 use super::state::ApiState;
 use crate::check::lease::{LeaseToken, LeasedCharge, Place, Seal};
+use crate::message::add_wait;
 
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
@@ -201,7 +203,7 @@ impl Check<'_> {
             self.lease(question, to_lease, &mut decision, Some(own), &mut reply);
             answers.push(reply);
         }
-        let response = json(self.status(&decision), &Replies { answers });
+        let response = self.response(&decision, &Replies { answers });
         Ok(Answered { response, is_final: is_final([&decision.outcome]) })
     }
 
@@ -277,12 +279,19 @@ impl Check<'_> {
         }
     }
 
-    /// The response to one question.
-    fn response(&self, decision: &Decision<&Arc<Policy>>, reply: &Reply) -> Response<Bytes> {
-        let mut response = json(self.status(decision), reply);
+    /// The response to what one decision answers: a question, or several together.
+    fn response(
+        &self,
+        decision: &Decision<&Arc<Policy>>,
+        answer: &impl Serialize,
+    ) -> Response<Bytes> {
+        let mut response = json(self.status(decision), answer);
         if self.prefers_status {
             let fields = response.headers_mut();
             self.asking.gateway.snapshot().headers.write(decision, false, fields);
+            if let Outcome::Unauthenticated(refusal) = decision.outcome {
+                add_wait(refusal.fault, fields);
+            }
             fields.insert(PREFERENCE_APPLIED, HeaderValue::from_static("status"));
         }
         response
