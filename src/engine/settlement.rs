@@ -1,6 +1,7 @@
 //! The settlement of an admitted request after its response, by the cost that the response
 //! states.
 
+use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Body;
 use smallvec::SmallVec;
 use tollgate_core::decision::{Ending, Lease};
-use tollgate_core::meter::{Meter, MeterSpec, Metered, Progress, Spent, Unsettled, Usage};
+use tollgate_core::meter::{Failed, Meter, MeterSpec, Metered, Progress, Spent, Unsettled, Usage};
 use tollgate_core::policy::Policy;
 use tollgate_core::price::Money;
 use tollgate_core::time::Timestamp;
@@ -27,6 +28,8 @@ pub struct Settlement {
     status: Option<StatusCode>,
     meters: SmallVec<[Meter; 1]>,
     progress: Progress,
+    /// How often the request was sent to an endpoint that may still process it.
+    unanswered: Cell<u32>,
     /// That of the second decision on the request, if there was one.
     later: Option<Box<Self>>,
 }
@@ -43,6 +46,7 @@ impl Settlement {
                 status: None,
                 meters: SmallVec::new(),
                 progress: Progress::Open,
+                unanswered: Cell::default(),
                 later: None,
             })
         })
@@ -67,8 +71,24 @@ impl Settlement {
             || self.later.as_ref().is_some_and(|later| later.asks_usage())
     }
 
+    /// How often the request was sent to an endpoint that has neither answered it nor said that it
+    /// does not process it.
+    pub const fn unanswered(&self) -> &Cell<u32> {
+        &self.unanswered
+    }
+
     /// Records the head of the response. Its body follows.
     pub fn answered<B: Body>(&mut self, response: &Response<B>) {
+        self.begin(response, None);
+    }
+
+    /// Records the head of a response of the gateway itself, because the request has failed.
+    pub fn failed<B: Body>(&mut self, response: &Response<B>) {
+        let is_unsent = self.unanswered.get() == 0;
+        self.begin(response, Some(if is_unsent { Failed::Unsent } else { Failed::Unanswered }));
+    }
+
+    fn begin<B: Body>(&mut self, response: &Response<B>, failed: Option<Failed>) {
         self.status = Some(response.status());
         // The server does not ask for a body of length 0. Over HTTP/2 the end of its stream may come later.
         let body = response.body();
@@ -76,9 +96,15 @@ impl Settlement {
             self.progress = Progress::Ended;
         }
         let headers = response.headers();
-        self.meters = self.lease.begin_meters(headers).collect();
+        let meters = self.lease.begin_meters(headers);
+        self.meters = meters
+            .map(|meter| match failed {
+                Some(failed) => meter.failed(failed),
+                None => meter,
+            })
+            .collect();
         if let Some(later) = &mut self.later {
-            later.answered(response);
+            later.begin(response, failed);
         }
     }
 

@@ -357,6 +357,7 @@ fn options<'a>(
         forwarding,
         attempts: exchange.attempts(),
         waited: exchange.waited(),
+        unanswered: exchange.unanswered(),
     }
 }
 

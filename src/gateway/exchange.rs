@@ -350,6 +350,11 @@ impl Exchange {
         self.closing.recording.as_ref().map(|recording| &recording.record.attempts)
     }
 
+    /// Where its attempts that may still be processed are counted, if that determines its cost.
+    pub fn unanswered(&self) -> Option<&Cell<u32>> {
+        self.closing.settlement.as_deref().map(Settlement::unanswered)
+    }
+
     /// The response to a request that exceeds a limit.
     pub fn refusal<P: Borrow<Arc<Policy>>>(
         &self,
@@ -448,8 +453,10 @@ impl Exchange {
             }
             other => self.measurement.answered(response.status(), other.map(Failure::reason)),
         };
-        if let Some(settlement) = &mut self.closing.settlement {
-            settlement.answered(&response);
+        match &mut self.closing.settlement {
+            Some(settlement) if failure.is_some() => settlement.failed(&response),
+            Some(settlement) => settlement.answered(&response),
+            None => {}
         }
         if self.asked().is_some()
             && !response.body().is_local()

@@ -70,7 +70,7 @@ pub fn meters(input: &[u8]) {
         pieces.for_each(|piece| meter.observe(piece));
         match meter.finish(StatusCode::OK, Progress::Ended).0 {
             Metered::Cost(units) => Some(units),
-            Metered::AtLeast(..) | Metered::Estimated(..) => None,
+            Metered::AtLeast(..) | Metered::Estimated(..) | Metered::Unanswered => None,
         }
     };
     let whole = cost(&mut [body].into_iter());

@@ -79,6 +79,7 @@ pub async fn attempt(
         // Opening a connection takes time, and using an idle one takes none.
         let begins = if is_reused { started } else { monotonic() };
         let options = retry_state.send_options();
+        retry_state.begin_attempt();
         let sent = exchange(endpoint, connection, request, begins, limit, options).await;
         let mut error = match sent {
             Ok(Sent { response, request }) => {
@@ -90,6 +91,9 @@ pub async fn attempt(
             Err(failed) => failed.attempt_error(head, body, is_idempotent),
         };
         usable = None;
+        if !error.may_be_processed() {
+            retry_state.end_attempt();
+        }
         if is_for_tunnel {
             error.fault = error.fault.in_handshake();
         }

@@ -60,6 +60,14 @@ impl Reach {
 }
 
 impl AttemptError {
+    /// Whether the endpoint may process the request.
+    pub fn may_be_processed(&self) -> bool {
+        match self.reach {
+            Reach::Unsent | Reach::Unprocessed => false,
+            Reach::Unanswered | Reach::Answered => self.fault != Fault::Unsendable,
+        }
+    }
+
     /// The status of the response is a cause for a retry, so the response was dropped.
     pub fn dropped_response(request: Box<Request<RequestBody>>) -> Self {
         let fault = Fault::Closed;

@@ -132,6 +132,7 @@ impl<'a> RetryState<'a> {
             return None;
         }
         let request = response.copy.take()?.into_request()?;
+        self.end_attempt();
         self.metrics().retried(cause.as_str());
         Some(AttemptError::dropped_response(request))
     }
@@ -146,7 +147,10 @@ impl<'a> RetryState<'a> {
             return false;
         }
         let request = response.copy.take().and_then(RequestCopy::into_request);
-        request.map(|request| fallback.leave(request, self.forwarding.is_none())).is_some()
+        let Some(request) = request else { return false };
+        self.end_attempt();
+        fallback.leave(request, self.forwarding.is_none());
+        true
     }
 
     /// Leaves a request that got no response to the fallback, if that is allowed.
@@ -240,6 +244,21 @@ impl<'a> RetryState<'a> {
             && is_allowed(self.upstream);
         self.retries += u32::from(is_used && self.may_retry);
         is_used
+    }
+
+    /// Records that the request is sent to an endpoint now.
+    pub fn begin_attempt(&self) {
+        if let Some(unanswered) = self.options.unanswered {
+            unanswered.set(unanswered.get() + 1);
+        }
+    }
+
+    /// Records that the endpoint does not process the attempt any more: it has not got the request,
+    /// or does not process it, or has answered it.
+    pub fn end_attempt(&self) {
+        if let Some(unanswered) = self.options.unanswered {
+            unanswered.set(unanswered.get().saturating_sub(1));
+        }
     }
 
     /// Records that the request is sent again to this endpoint.

@@ -274,6 +274,9 @@ pub struct ForwardOptions<'a> {
     pub attempts: Option<&'a Attempts>,
     /// The time that attempts take is added here.
     pub waited: &'a Cell<Duration>,
+    /// Where attempts are counted that were sent to an endpoint, which has neither answered nor said
+    /// that it does not process them.
+    pub unanswered: Option<&'a Cell<u32>>,
 }
 
 /// The client of a request.
@@ -305,6 +308,7 @@ impl<'a> ForwardOptions<'a> {
             forwarding: None,
             attempts: None,
             waited,
+            unanswered: None,
         }
     }
 }

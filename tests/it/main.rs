@@ -68,6 +68,7 @@ mod tokens;
 mod traces;
 mod traffic;
 mod trailers;
+mod unanswered;
 mod upstreams;
 mod warnings;
 mod websocket;

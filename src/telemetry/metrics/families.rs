@@ -122,8 +122,8 @@ families! {
     UNSETTLED_REQUESTS = Family::counter(
         "tollgate_unsettled_requests_total", &["policy", "cause"], "requests",
         "Requests whose cost is not known in the end. cause: absent (the response does not state \
-         it), encoded (the body is compressed), broken (the response broke off) or left (the client \
-         has left).",
+         it), encoded (the body is compressed), broken (the response broke off, or the request was \
+         sent and no valid response came) or left (the client has left).",
     ).on_event();
     RESERVED_RATIO = Family::histogram(
         "tollgate_reserved_ratio", RATIO, &["policy"], "ratio",

@@ -349,9 +349,10 @@ impl Debt {
                     // It has no body, and retrieves what was counted before. A request that is
                     // never refused must not cost anything in the end.
                     0 => 0,
-                    cost => {
-                        reading.map_or_else(|| self.unanswered(), |reading| reading.units(cost))
-                    }
+                    cost => match reading {
+                        None | Some(Metered::Unanswered) => self.unanswered(),
+                        Some(reading) => reading.units(cost),
+                    },
                 }
             }
         };
@@ -364,7 +365,7 @@ impl Debt {
         self.policy.cost.reservation()?.expected(estimate)
     }
 
-    /// The units of a request without an answer: the client left before it.
+    /// The units of a request without an answer.
     fn unanswered(&self) -> u64 {
         let entry = self.estimate.as_ref().and_then(|estimate| estimate.entry);
         let input = |expected: Expected| {

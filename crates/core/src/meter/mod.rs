@@ -124,7 +124,7 @@ pub enum Unsettled {
     Absent,
     /// The body is encoded, and a meter does not decode.
     Encoded,
-    /// The response broke off before it stated the cost.
+    /// The response broke off before it stated the cost, or no response came.
     Broken,
     /// The client has left before the response stated the cost.
     Left,
@@ -160,6 +160,8 @@ pub enum Metered {
     AtLeast(u64, Unsettled),
     /// The cost is not known. It is estimated as these units.
     Estimated(u64, Unsettled),
+    /// The cost is not known: the request was sent, and no answer has come.
+    Unanswered,
 }
 
 impl Metered {
@@ -168,6 +170,7 @@ impl Metered {
         match self {
             Self::Cost(units) | Self::Estimated(units, _) => units,
             Self::AtLeast(units, _) => units.max(reserved),
+            Self::Unanswered => reserved,
         }
     }
 
@@ -176,8 +179,18 @@ impl Metered {
         match self {
             Self::Cost(_) => None,
             Self::AtLeast(_, cause) | Self::Estimated(_, cause) => Some(cause),
+            Self::Unanswered => Some(Unsettled::Broken),
         }
     }
+}
+
+/// How far a request came whose response is a failure of the gateway itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// No endpoint has got it.
+    Unsent,
+    /// It was sent to an endpoint, which may process it.
+    Unanswered,
 }
 
 /// Reads the cost of one response.
@@ -189,10 +202,8 @@ pub struct Meter(Reading);
 
 #[derive(Clone, Debug)]
 enum Reading {
-    /// The cost is known without the body.
-    Known(u64),
-    /// The cost cannot be read.
-    Unread(Unsettled),
+    /// It does not depend on the body.
+    Known(Metered),
     // Boxed: they are larger than the others.
     Number(Box<Content<Found>>),
     Usage(Box<UsageReading>),
@@ -263,11 +274,13 @@ impl Meter {
             Reading::Number(Box::new(Content::new(form, Found::new(pointer.clone()))))
         };
         Self(match spec {
-            MeterSpec::Header(name) => match in_field(headers, name) {
-                Some(cost) => Reading::Known(cost),
-                None => Reading::Unread(Unsettled::Absent),
-            },
-            _ if spec.reads_body() && is_encoded(headers) => Reading::Unread(Unsettled::Encoded),
+            MeterSpec::Header(name) => Reading::Known(match in_field(headers, name) {
+                Some(cost) => Metered::Cost(cost),
+                None => Metered::AtLeast(0, Unsettled::Absent),
+            }),
+            _ if spec.reads_body() && is_encoded(headers) => {
+                Reading::Known(Metered::AtLeast(0, Unsettled::Encoded))
+            }
             MeterSpec::Json(pointer) => number(Form::Document, pointer),
             MeterSpec::SseJson(pointer) => number(Form::Events, pointer),
             MeterSpec::Body(pointer) => number(form(headers), pointer),
@@ -291,10 +304,25 @@ impl Meter {
         self
     }
 
+    /// The same meter for a request to which the gateway itself answers, because it has failed. That
+    /// answer states no cost, and has a length only.
+    #[must_use]
+    pub fn failed(self, failed: Failed) -> Self {
+        Self(match self.0 {
+            bytes @ Reading::Bytes { .. } => bytes,
+            Reading::Known(_) | Reading::Number(_) | Reading::Usage(_) => {
+                Reading::Known(match failed {
+                    Failed::Unsent => Metered::Cost(0),
+                    Failed::Unanswered => Metered::Unanswered,
+                })
+            }
+        })
+    }
+
     /// Reads the next bytes of the body, which may end anywhere.
     pub fn observe(&mut self, chunk: &[u8]) {
         match &mut self.0 {
-            Reading::Known(_) | Reading::Unread(_) => {}
+            Reading::Known(_) => {}
             Reading::Number(content) => content.read(chunk),
             Reading::Usage(usage) => usage.content.read(chunk),
             Reading::Bytes { sent, .. } => {
@@ -307,8 +335,7 @@ impl Meter {
     /// has come so far.
     pub fn finish(self, status: StatusCode, progress: Progress) -> (Metered, Option<Spent>) {
         let metered = match self.0 {
-            Reading::Known(cost) => Metered::Cost(cost),
-            Reading::Unread(cause) => Metered::AtLeast(0, cause),
+            Reading::Known(metered) => metered,
             Reading::Number(content) => match content.end().of_all() {
                 Some(cost) => Metered::Cost(cost),
                 None => Metered::AtLeast(0, Unsettled::of(progress)),

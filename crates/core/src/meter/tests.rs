@@ -46,7 +46,7 @@ fn fields(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
 fn stated(meter: Meter) -> Option<u64> {
     match meter.finish(StatusCode::OK, Progress::Ended).0 {
         Metered::Cost(units) => Some(units),
-        Metered::AtLeast(..) | Metered::Estimated(..) => None,
+        Metered::AtLeast(..) | Metered::Estimated(..) | Metered::Unanswered => None,
     }
 }
 
@@ -232,5 +232,31 @@ proptest! {
         let headers = fields(&[(CONTENT_TYPE, "application/jsonl")]);
         let whole = cost_with(&spec, &headers, &body);
         prop_assert_eq!(cost_in_chunks_with(&spec, &headers, &body, &sizes), whole);
+    }
+}
+
+/// What the gateway itself says states no cost, whatever it contains.
+#[test]
+fn a_failure_of_the_gateway_is_no_answer() {
+    let name = HeaderName::from_static("x-n");
+    let headers = fields(&[(name.clone(), "5")]);
+    let body = br#"{"n":6,"usage":{"prompt_tokens":7}}"#;
+    for (spec, is_length) in [
+        (MeterSpec::Header(name), false),
+        (json("/n"), false),
+        (sse("/n"), false),
+        (usage(), false),
+        (bytes(1), true),
+    ] {
+        for (failed, expected) in
+            [(Failed::Unsent, Metered::Cost(0)), (Failed::Unanswered, Metered::Unanswered)]
+        {
+            let mut meter = Meter::new(&spec, &headers).failed(failed);
+            meter.observe(body);
+            let length = Metered::Cost(body.len().try_into().expect("it is short"));
+            let expected = if is_length { length } else { expected };
+            let read = meter.finish(StatusCode::GATEWAY_TIMEOUT, Progress::Ended);
+            assert_eq!(read, (expected, None), "{spec:?}");
+        }
     }
 }

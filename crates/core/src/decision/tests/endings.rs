@@ -235,6 +235,21 @@ async fn without_an_answer_the_reservation_or_the_estimated_input_counts() {
     assert_eq!(left_of(estimating(true), Some([20, 30]), &broken).await, 67);
 }
 
+/// A request that an endpoint has got costs what a request costs whose client leaves before the answer.
+#[tokio::test]
+async fn a_request_that_was_sent_and_not_answered_keeps_its_reservation() {
+    let unanswered = Ending { metered: &[Metered::Unanswered], ..ended(504) };
+    assert_eq!(left_of(estimating(false), Some([20, 30]), &unanswered).await, 50);
+    assert_eq!(left_of(estimating(true), Some([20, 30]), &unanswered).await, 80);
+    assert_eq!(left_of(estimating(true), None, &unanswered).await, 10);
+    assert_eq!(left_of(estimating(true), Some([0, 0]), &unanswered).await, 100);
+    let policy = Policy { cost: metered(20), ..policy("p", 100, DAY) };
+    assert_eq!(left(policy.clone(), &unanswered).await, 80);
+    let lease = Gate::new([policy]).decide(0).await.lease;
+    let told: Vec<_> = lease.unsettled(&unanswered).map(|(_, cause)| cause).collect();
+    assert_eq!(told, [Unsettled::Broken]);
+}
+
 /// Such a request is never refused, so it must cost nothing in the end, whatever its answer states.
 #[tokio::test]
 async fn a_request_that_has_reserved_nothing_costs_nothing() {
