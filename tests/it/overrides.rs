@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Client, Gateway, Program, admin_text, eventually};
+use crate::support::{Client, Gateway, Origin, Program, admin_text, eventually};
 use crate::traffic::{TOKEN, metric};
 
 /// A gateway whose overrides are in this file. `each` counts by `X-Client`.
@@ -150,4 +150,33 @@ fn invalid_overrides_are_refused_with_advice() {
 fn help_has_an_example() {
     let output = Program::run(&["override", "--help"]);
     assert!(output.stdout.contains("tollgate override set per-client 192.0.2.7 500/minute"));
+}
+
+/// The operator has set the limit of this key. What the policy admits beyond its own limit is not added.
+#[test]
+fn an_elastic_policy_does_not_raise_an_override() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("overrides.redb");
+    let origin = Origin::hello();
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         store: {{ overrides: {{ path: {file:?} }} }}\n\
+         policies:\n  \
+           each: {{ key: \"header:x-client\", limit: 3/day, overrides: true, \
+           elastic: {{ limit: 6/day, when: {{ upstream_in_flight_below: 50% }} }} }}\n\
+         routes: [{{ path: \"/*\", policies: [each], upstream: app }}]\n\
+         upstreams: {{ app: {{ endpoints: [\"http://{}\"], max_in_flight: 100 }} }}\n",
+        origin.address()
+    ));
+    for (name, limit) in [("slow", "1"), ("fast", "8"), ("probe", "50")] {
+        assert_eq!(gateway.overrides(&["set", "each", name, limit]).code, Some(0));
+    }
+    let mut probes = [gateway.client()];
+    eventually("it goes by them", || limits(&mut probes, "X-Client: probe") == [50]);
+    let mut client = gateway.client();
+    let mut admitted = |name: &str| {
+        let field = format!("X-Client: {name}");
+        (0..12).filter(|_| client.get("/", &[&field]).status == 200).count()
+    };
+    assert_eq!(["slow", "fast", "other"].map(|name| admitted(name)), [1, 8, 6]);
 }

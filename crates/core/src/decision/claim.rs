@@ -10,7 +10,7 @@ use super::{Headroom, Reading, Report, Ruling, Uncountable};
 use crate::algorithm::{Algorithm, Retry, Verdict};
 use crate::digest::Key;
 use crate::policy::{
-    Beside, Estimate, Limit, LimitChoice, Mode, OverrideLimit, OwnLimit, Policy, Subject,
+    Beside, Elastic, Estimate, Limit, LimitChoice, Mode, OverrideLimit, OwnLimit, Policy, Subject,
 };
 use crate::store::{Answer, Charge, HoldingTimes, Source};
 use crate::time::{Span, Timestamp};
@@ -167,9 +167,14 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         self.holds().widest()
     }
 
+    /// What the policy admits beyond the limit. The limit of a single key is never raised.
+    fn elastic(&self) -> Option<&Elastic> {
+        self.policy().elastic.as_ref().filter(|_| self.instead.is_none())
+    }
+
     /// The charge of the cost beyond the limit, if the policy is elastic.
     pub(super) fn beyond(&self) -> Option<Charge<'_>> {
-        let algorithm = &self.policy().elastic.as_ref()?.beyond;
+        let algorithm = &self.elastic()?.beyond;
         Some(Charge { key: Beside::Beyond.key(self.key, algorithm), algorithm, ..self.within() })
     }
 
@@ -245,7 +250,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
 
     /// Whether the policy lets the request go beyond its limit.
     pub(super) fn is_elastic_in(&self, headroom: Headroom) -> bool {
-        self.policy().elastic.as_ref().is_some_and(|elastic| headroom.suffices(elastic))
+        self.elastic().is_some_and(|elastic| headroom.suffices(elastic))
     }
 
     /// The report of the policy from the answer of its counter, and of its ban if it has

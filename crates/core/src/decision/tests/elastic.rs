@@ -84,3 +84,22 @@ async fn elastic_units_are_given_back_to_the_elastic_counter() {
     assert_eq!(gate.remaining().await, [0]);
     assert_eq!(outcomes(&gate.decide(0).await), ["elastic"]);
 }
+
+/// An override, and the limits of API keys and teams, are what the operator has set for one key.
+#[tokio::test]
+async fn the_limit_of_a_single_key_is_not_raised() {
+    let gate = Gate { room: SOME_ROOM, ..Gate::new([elastic("e", 3, 9)]) };
+    for (units, admitted) in [(1, 1), (2, 1), (20, 18), (20, 0)] {
+        let mut count = 0;
+        for _ in 0..30 {
+            let mut list = gate.claims(&[]);
+            let own = gate.policies[0].override_limit(units, None).unwrap();
+            list[0].instead = Some(Box::new(own));
+            let mut claims = Claims { list, lacking: Lacking::new(), settles: false };
+            let now = Timestamp::from_micros(0);
+            let decision = gate.limiter.judge().judge(&mut claims, gate.room, now).await;
+            count += u32::from(is_admitted(&decision));
+        }
+        assert_eq!(count, admitted, "{units}");
+    }
+}
