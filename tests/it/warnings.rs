@@ -8,6 +8,7 @@ use crate::traffic::{TOKEN, metric};
 on_every_store!(
     the_request_that_passes_a_share_is_reported,
     a_settlement_that_passes_a_share_is_reported,
+    a_settlement_that_passes_the_limit_is_reported_with_what_was_used,
     one_of_two_gateways_reports_a_share,
 );
 
@@ -73,6 +74,26 @@ fn a_settlement_that_passes_a_share_is_reported(store: StoreKind) {
     assert_eq!((second.status, second.field("X-Ratelimit-Warn")), (200, None));
     eventually("it is counted", || warned(&gateway, 80) == 1.0);
     assert_eq!(warned(&gateway, 50), 1.0);
+}
+
+/// The counter itself knows no more than the limit then.
+fn a_settlement_that_passes_the_limit_is_reported_with_what_was_used(store: StoreKind) {
+    let origin = Origin::answering(|_| {
+        "HTTP/1.1 200 OK\r\nX-Tokens: 150\r\nContent-Length: 0\r\n\r\n".to_owned()
+    });
+    for soft in ["", "soft: 10%, "] {
+        let policy = format!(
+            "key: ip, limit: 100/day, algorithm: fixed_window, store_mode: exact, {soft}\
+             warn: [50%], cost: {{ reserve: 1, settle: {{ header: x-tokens }} }}"
+        );
+        let gateway = store.limiting_with(&origin, &policy, &top());
+        assert_eq!(gateway.client().get("/", &[]).status, 200);
+        eventually("it is reported", || lines(&gateway, 50) == 1);
+        let log = gateway.log();
+        let line = log.lines().find(|line| line.contains("passed a share")).unwrap_or_default();
+        let forms = ["used=150 limit=100", "\"used\":150,"];
+        assert!(forms.iter().any(|form| line.contains(form)), "{line}");
+    }
 }
 
 fn one_of_two_gateways_reports_a_share(store: StoreKind) {

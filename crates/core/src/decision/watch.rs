@@ -70,16 +70,18 @@ impl Watch {
     /// What the correction has done, of which the store tells this.
     pub(super) fn movements(self, moved: Moved) -> impl Iterator<Item = Movement> {
         let [left, _] = moved.remaining;
-        let beyond = self.more.saturating_sub(left);
-        let beyond = (beyond > 0).then(|| Movement::Beyond(Arc::clone(&self.policy), beyond));
-        self.passage(moved).map(Movement::Share).into_iter().chain(beyond)
+        let excess = self.more.saturating_sub(left);
+        let beyond = (excess > 0).then(|| Movement::Beyond(Arc::clone(&self.policy), excess));
+        self.passage(moved, excess).map(Movement::Share).into_iter().chain(beyond)
     }
 
-    fn passage(self, moved: Moved) -> Option<Passage> {
+    /// The share that is passed. The store does not tell the `excess` beyond the limit.
+    fn passage(self, moved: Moved, excess: u64) -> Option<Passage> {
         let Self { policy, key, limit, capacity, .. } = self;
         let counts = moved.remaining.map(|remaining| capacity.saturating_sub(remaining));
         let share = policy.warn.as_deref()?.passed(counts, limit)?;
         let [_, used] = counts;
+        let used = used.saturating_add(excess);
         Some(Passage { policy, key, share, used, limit, lasts: moved.reset_after })
     }
 }

@@ -100,7 +100,8 @@ async fn a_settlement_passes_shares_by_what_it_charges_beyond_the_reservation() 
     assert_eq!(settled(&gate, 15).await, [(100, 100)]);
     let gate = Gate::new([warning(metered(), &[50, 100])]);
     assert_eq!(settled(&gate, 60).await, [(50, 60)]);
-    assert_eq!(settled(&gate, 1_000).await, [(100, 100)]);
+    // 60 and 1,000 are counted.
+    assert_eq!(settled(&gate, 1_000).await, [(100, 1_060)]);
 }
 
 #[tokio::test]
