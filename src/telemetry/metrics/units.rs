@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use tollgate_core::algorithm::MAX_LIMIT;
 use tollgate_core::decision::{Ending, Lease};
 use tollgate_core::meter::{Spent, Unsettled, Usage};
 use tollgate_core::policy::{Cost, Policy, Unit};
@@ -46,13 +47,19 @@ struct ModelUnits {
     output: Counter,
 }
 
+/// These units of one request, or tokens, as they are counted: at most the largest limit. An answer
+/// may state any number, and a counter that overflows would go backwards.
+fn counted(units: u64) -> u64 {
+    units.min(MAX_LIMIT)
+}
+
 impl ModelUnits {
     fn count(&self, usage: &Usage, units: u64) {
-        self.spent.add(units);
-        self.input.add(usage.input);
-        self.cache_read.add(usage.cache_read);
-        self.cache_write.add(usage.cache_write);
-        self.output.add(usage.output);
+        self.spent.add(counted(units));
+        self.input.add(counted(usage.input));
+        self.cache_read.add(counted(usage.cache_read));
+        self.cache_write.add(counted(usage.cache_write));
+        self.output.add(counted(usage.output));
     }
 }
 
@@ -113,7 +120,7 @@ impl UnitMetrics {
         self.of(policy, |it| {
             let kind = if cost > charged { &mut it.charged } else { &mut it.given_back };
             let make = || self.worker.counter(&SETTLED_UNITS, &[&policy.name, direction]);
-            kind.get_or_insert_with(make).add(units);
+            kind.get_or_insert_with(make).add(counted(units));
         });
     }
 
@@ -141,7 +148,7 @@ impl UnitMetrics {
 
     /// A settlement has counted these units beyond the limit of a policy.
     pub fn beyond(&self, policy: &Policy, units: u64) {
-        self.worker.counter(&OVER_LIMIT_UNITS, &[&policy.name]).add(units);
+        self.worker.counter(&OVER_LIMIT_UNITS, &[&policy.name]).add(counted(units));
     }
 
     fn of(&self, policy: &Policy, count: impl FnOnce(&mut PolicyUnits)) {
@@ -186,6 +193,30 @@ mod tests {
 
     use super::super::Metrics;
     use super::*;
+
+    #[test]
+    fn an_answer_that_states_the_largest_numbers_lets_no_counter_go_backwards() {
+        let metrics = Metrics::new(100_000);
+        let units = UnitMetrics::new(&Rc::new(metrics.worker()));
+        let policy = Policy::unlimited("p", KeyExpr::Global);
+        let sums = |most: u64, few: u64| {
+            let [input, cache_read, cache_write, output] = [most; 4];
+            let usage = Usage { input, cache_read, cache_write, output };
+            units.of(&policy, |it| units.models(&policy, "m", it).count(&usage, most));
+            units.settled(&policy, few, most);
+            units.settled(&policy, most, few);
+            units.beyond(&policy, most);
+            let text = metrics.render();
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+            values.collect::<Vec<_>>()
+        };
+        let first = sums(5, 1);
+        let second = sums(u64::MAX, 1);
+        let third = sums(u64::MAX, 1);
+        assert!(first.iter().zip(&second).all(|(before, after)| before <= after), "{second:?}");
+        assert!(second.iter().zip(&third).all(|(before, after)| before <= after), "{third:?}");
+    }
 
     #[test]
     fn the_models_of_a_policy_with_series_are_bounded() {
