@@ -274,6 +274,25 @@ fn a_response_of_length_0_whose_stream_stays_open_has_ended() {
     assert_eq!(gateway.access_lines(1)[0]["unsettled"], "absent");
 }
 
+/// A load balancer may compress its own errors, although the gateway asks for `identity`.
+#[test]
+fn a_compressed_error_of_the_upstream_costs_nothing() {
+    let origin = Origin::answering(|request| {
+        let status = if request.line().contains("/failed") { "503 Away" } else { "200 OK" };
+        format!("HTTP/1.1 {status}\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{{}}")
+    });
+    let gateway = Gateway::limiting_with(&origin, ANSWERS, "runtime: { workers: 1 }");
+    let mut left = Vec::new();
+    for (path, ended) in ["/failed", "/fine", "/failed"].into_iter().zip(1..) {
+        left.push(gateway.client().get(path, &[]).number("X-Ratelimit-Remaining"));
+        gateway.access_lines(ended);
+    }
+    assert_eq!(left, [8_000, 8_000, 6_000]);
+    let lines = gateway.access_lines(3);
+    let told = [0, 1, 2].map(|line: usize| lines[line]["unsettled"].clone());
+    assert_eq!(told, [serde_json::Value::Null, "encoded".into(), serde_json::Value::Null]);
+}
+
 #[test]
 fn a_request_whose_cost_is_not_known_is_counted_and_logged_with_the_cause() {
     let origin = Origin::serving(|stream, read| {

@@ -222,6 +222,8 @@ struct UsageReading {
     asked: Option<PriceEntry>,
     /// What counts if the response does not state all of its tokens.
     expected: Option<Expected>,
+    /// Whether the body is encoded, so that it is not read.
+    is_encoded: bool,
 }
 
 /// The tokens of a response.
@@ -235,7 +237,7 @@ pub struct Spent {
 
 impl UsageReading {
     fn end(self, status: StatusCode, progress: Progress) -> (Metered, Option<Spent>) {
-        let Self { content, tariff, asked, expected } = self;
+        let Self { content, tariff, asked, expected, is_encoded } = self;
         let progress = if content.is_broken() { Progress::Broken } else { progress };
         let counted = content.end();
         let prices = tariff.prices();
@@ -243,9 +245,11 @@ impl UsageReading {
         let spent = counted.usage().map(|usage| Spent { usage, entry });
         let units = spent.and_then(|spent| tariff.units(&spent.usage, entry));
         let metered = match (units, progress) {
-            (Some(units), Progress::Ended) => Metered::Cost(units),
+            (Some(units), Progress::Ended) if !is_encoded => Metered::Cost(units),
             // Providers do not bill an error that states no tokens.
             (None, _) if spent.is_none() && status.as_u16() >= 400 => Metered::Cost(0),
+            // The reservation counts, also with an estimate, which needs the text.
+            (units, _) if is_encoded => Metered::AtLeast(units.unwrap_or(0), Unsettled::Encoded),
             // More tokens may have been spent than were stated so far.
             (units, _) => {
                 let cause = Unsettled::of(progress);
@@ -278,7 +282,9 @@ impl Meter {
                 Some(cost) => Metered::Cost(cost),
                 None => Metered::AtLeast(0, Unsettled::Absent),
             }),
-            _ if spec.reads_body() && is_encoded(headers) => {
+            MeterSpec::Json(_) | MeterSpec::SseJson(_) | MeterSpec::Body(_)
+                if is_encoded(headers) =>
+            {
                 Reading::Known(Metered::AtLeast(0, Unsettled::Encoded))
             }
             MeterSpec::Json(pointer) => number(Form::Document, pointer),
@@ -289,7 +295,10 @@ impl Meter {
                 let counted = Counted::new(*api, headers, expected.is_some(), reads_model);
                 let content = Content::new(form(headers), counted);
                 let tariff = tariff.clone();
-                Reading::Usage(Box::new(UsageReading { content, tariff, asked: None, expected }))
+                let is_encoded = is_encoded(headers);
+                let asked = None;
+                let usage = UsageReading { content, tariff, asked, expected, is_encoded };
+                Reading::Usage(Box::new(usage))
             }
             MeterSpec::Bytes { unit } => Reading::Bytes { sent: 0, unit: *unit },
         })
@@ -324,6 +333,7 @@ impl Meter {
         match &mut self.0 {
             Reading::Known(_) => {}
             Reading::Number(content) => content.read(chunk),
+            Reading::Usage(usage) if usage.is_encoded => {}
             Reading::Usage(usage) => usage.content.read(chunk),
             Reading::Bytes { sent, .. } => {
                 *sent = sent.saturating_add(u64::try_from(chunk.len()).unwrap_or(u64::MAX));

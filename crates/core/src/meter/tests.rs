@@ -235,6 +235,26 @@ proptest! {
     }
 }
 
+/// Providers do not bill errors, and an upstream may compress them although it was asked not to.
+#[test]
+fn an_encoded_error_has_no_tokens() {
+    let headers = fields(&[(CONTENT_ENCODING, "gzip")]);
+    let read = |spec: &MeterSpec, status: u16, expected: Option<Expected>| {
+        let mut meter = Meter::expecting(spec, &headers, expected);
+        meter.observe(br#"{"usage":{"prompt_tokens":7},"n":7}"#);
+        let status = StatusCode::from_u16(status).expect("a status");
+        meter.finish(status, Progress::Ended)
+    };
+    let encoded = (Metered::AtLeast(0, Unsettled::Encoded), None);
+    let bytes_per_token = NonZeroU64::MIN;
+    for expected in [None, Some(Expected { input: 9, bytes_per_token })] {
+        assert_eq!(read(&usage(), 399, expected), encoded);
+        assert_eq!(read(&usage(), 400, expected), (Metered::Cost(0), None));
+        assert_eq!(read(&usage(), 503, expected), (Metered::Cost(0), None));
+        assert_eq!(read(&json("/n"), 503, expected), encoded);
+    }
+}
+
 /// What the gateway itself says states no cost, whatever it contains.
 #[test]
 fn a_failure_of_the_gateway_is_no_answer() {
