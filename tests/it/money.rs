@@ -13,6 +13,7 @@ use crate::traffic::{TOKEN, metric};
 on_every_store!(
     requests_cost_the_price_of_their_model_to_the_millionth,
     a_model_without_a_price_is_refused_and_a_free_one_passes_when_the_budget_is_used_up,
+    a_request_for_a_free_model_costs_what_the_model_that_answers_does,
     what_a_settlement_counts_beyond_the_limit_is_in_a_metric,
 );
 
@@ -124,6 +125,37 @@ fn a_model_without_a_price_is_refused_and_a_free_one_passes_when_the_budget_is_u
     eventually("the access log names the outcome", || {
         gateway.access_lines(1).iter().any(|line| line["outcome"] == "model_unpriced")
     });
+}
+
+/// A name such as that of a router may be free, while the answer names the model that is paid.
+fn a_request_for_a_free_model_costs_what_the_model_that_answers_does(store: StoreKind) {
+    let origin = model();
+    let policy = format!("key: ip, limit: 0.02 usd/day, algorithm: fixed_window, {COST}");
+    let top = format!(
+        "{PRICES}runtime: {{ workers: 1 }}\n\
+         admin: {{ address: \"127.0.0.1:0\", tokens: [\
+         {{ name: m, role: metrics, token: {TOKEN} }}] }}"
+    );
+    let gateway = store.limiting_with(&origin, &policy, &top);
+    let ask = |asked: &str, path: &str| ask(&mut gateway.client(), asked, path).status;
+    assert_eq!(ask("free", "/gpt-5/1000/1000"), 200);
+    eventually("it is settled", || left(&mut gateway.client()) == 20_000 - 11_250);
+    // The model that answers is not free, and states no tokens.
+    assert_eq!(ask("free", "/gpt-5/none/none"), 200);
+    assert_eq!(ask("free", "/gpt-5/0/2000"), 200);
+    eventually("it is settled", || left(&mut gateway.client()) == 0);
+    assert_eq!(ask("gpt-5", "/gpt-5/0/1"), 429);
+    assert_eq!(ask("free", "/gpt-5/1000/1000"), 200, "a free model is never refused");
+    let shown = |path: &str, name: &str| -> Vec<serde_json::Value> {
+        let lines = gateway.access_lines(1);
+        let about = lines.iter().filter(|line| line["path"] == path);
+        about.map(|line| line[name].clone()).collect()
+    };
+    eventually("the access log has both", || shown("/gpt-5/1000/1000", "spent").len() == 2);
+    assert_eq!(shown("/gpt-5/1000/1000", "spent"), [0.011_25, 0.011_25]);
+    assert_eq!(shown("/gpt-5/none/none", "unsettled"), ["absent"]);
+    let spent = || metric(&gateway, "tollgate_spent_units_total", &["model=\"gpt-5*\""]);
+    eventually("the metric says the same", || spent() == 2.0 * 11_250.0 + 20_000.0);
 }
 
 fn what_a_settlement_counts_beyond_the_limit_is_in_a_metric(store: StoreKind) {

@@ -245,11 +245,17 @@ impl Lease {
         let mut readings = ending.metered.iter();
         let metered = self.debts.iter().filter(|debt| debt.is_metered());
         metered.filter_map(move |debt| {
-            let cause = match readings.next() {
+            let reading = readings.next();
+            let cause = match reading {
                 Some(reading) => reading.unsettled()?,
                 None => Unsettled::Left,
             };
-            (debt.cost > 0 && debt.counts(ending)).then_some((&debt.policy, cause))
+            let may_cost = match reading {
+                // No answer names another model than the request.
+                None | Some(Metered::Unanswered) => debt.cost > 0,
+                Some(_) => debt.may_cost(),
+            };
+            (may_cost && debt.counts(ending)).then_some((&debt.policy, cause))
         })
     }
 
@@ -343,20 +349,20 @@ impl Debt {
             Cost::Body { unit_bytes } => {
                 ending.request_bytes.map_or(self.cost, |bytes| bytes.div_ceil(unit_bytes.get()))
             }
-            Cost::Metered { .. } => {
-                let reading = readings.next();
-                match self.cost {
-                    // It has no body, and retrieves what was counted before. A request that is
-                    // never refused must not cost anything in the end.
-                    0 => 0,
-                    cost => match reading {
-                        None | Some(Metered::Unanswered) => self.unanswered(),
-                        Some(reading) => reading.units(cost),
-                    },
-                }
-            }
+            Cost::Metered { .. } => match readings.next() {
+                _ if !self.may_cost() => 0,
+                None | Some(Metered::Unanswered) => self.unanswered(),
+                Some(reading) => reading.units(self.cost),
+            },
         };
         if self.counts(ending) { spent } else { 0 }
+    }
+
+    /// Whether the answer may state a cost. A request without a body reserves nothing, and retrieves
+    /// what was counted before. One that names a free model reserves nothing, too, but the answer may
+    /// be that of another model.
+    fn may_cost(&self) -> bool {
+        self.cost > 0 || self.estimate.as_ref().is_some_and(|estimate| !estimate.is_empty())
     }
 
     /// What counts if the answer does not tell the cost. None: what was reserved.

@@ -244,10 +244,15 @@ impl UsageReading {
         let entry = prices.and_then(|prices| prices.of_answer(counted.model(), asked));
         let spent = counted.usage().map(|usage| Spent { usage, entry });
         let units = spent.and_then(|spent| tariff.units(&spent.usage, entry));
+        let is_free = |entry: Option<PriceEntry>| {
+            prices.zip(entry).is_some_and(|(prices, entry)| prices.is_free(entry))
+        };
         let metered = match (units, progress) {
             (Some(units), Progress::Ended) if !is_encoded => Metered::Cost(units),
             // Providers do not bill an error that states no tokens.
             (None, _) if spent.is_none() && status.as_u16() >= 400 => Metered::Cost(0),
+            // A free model was asked for, and the answer names no other one.
+            (None | Some(0), _) if is_free(asked) && is_free(entry) => Metered::Cost(0),
             // The reservation counts, also with an estimate, which needs the text.
             (units, _) if is_encoded => Metered::AtLeast(units.unwrap_or(0), Unsettled::Encoded),
             // More tokens may have been spent than were stated so far.

@@ -75,7 +75,7 @@ pub struct Estimate {
 
 impl Estimate {
     /// Whether the request uses no tokens: it has no body.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.usage == Some(Usage::default())
     }
 

@@ -208,10 +208,20 @@ fn estimating(estimates_unsettled: bool) -> Policy {
 
 /// The remaining units after a request with this estimate and this ending.
 async fn left_of(policy: Policy, tokens: Option<[u64; 2]>, ending: &Ending<'_>) -> u64 {
-    let gate = Gate::new([policy]);
     let usage = tokens.map(|[input, output]| Usage { input, output, ..Usage::default() });
     let estimate = Estimate { usage, ..Estimate::default() };
-    let cost = gate.policies[0].cost.reserved(&estimate);
+    let cost = policy.cost.reserved(&estimate);
+    left_at(policy, cost, estimate, ending).await.0
+}
+
+/// The same for a request that reserves `cost`, and whether its cost is not known.
+async fn left_at(
+    policy: Policy,
+    cost: u64,
+    estimate: Estimate,
+    ending: &Ending<'_>,
+) -> (u64, bool) {
+    let gate = Gate::new([policy]);
     let mut list = gate.claims(&[cost]);
     list[0].estimate = Some(Box::new(estimate));
     list[0].is_capped = true;
@@ -219,8 +229,9 @@ async fn left_of(policy: Policy, tokens: Option<[u64; 2]>, ending: &Ending<'_>) 
     let now = Timestamp::from_micros(0);
     let decision = gate.limiter.judge().judge(&mut claims, gate.room, now).await;
     assert!(matches!(decision.outcome, Outcome::Admit));
+    let is_unsettled = decision.lease.unsettled(ending).next().is_some();
     gate.end(decision.lease, ending);
-    gate.remaining().await[0]
+    (gate.remaining().await[0], is_unsettled)
 }
 
 #[tokio::test]
@@ -258,6 +269,30 @@ async fn a_request_that_has_reserved_nothing_costs_nothing() {
         assert_eq!(left_of(estimating(false), Some([0, 0]), &ending).await, 100);
     }
     assert_eq!(left_of(estimating(true), Some([0, 0]), &Ending::default()).await, 100);
+}
+
+/// It names a free model, and another model may answer.
+#[tokio::test]
+async fn a_request_with_a_body_that_has_reserved_nothing_costs_what_its_answer_states() {
+    let usage = Usage { input: 20, output: 30, ..Usage::default() };
+    for (usage, metered, expected) in [
+        (Some(usage), &[Metered::Cost(50)][..], (50, false)),
+        (None, &[Metered::Cost(50)], (50, false)),
+        (Some(usage), &[Metered::Cost(0)], (100, false)),
+        (Some(usage), &[Metered::AtLeast(50, Unsettled::Broken)], (50, true)),
+        (Some(usage), &[Metered::AtLeast(0, Unsettled::Absent)], (100, true)),
+        (Some(usage), &[Metered::Estimated(7, Unsettled::Left)], (93, true)),
+        // No other model has answered.
+        (Some(usage), &[Metered::Unanswered], (100, false)),
+        (Some(usage), &[], (100, false)),
+        // It has no body.
+        (Some(Usage::default()), &[Metered::AtLeast(50, Unsettled::Broken)], (100, false)),
+    ] {
+        let estimate = Estimate { usage, ..Estimate::default() };
+        let ending = Ending { metered, ..ended(200) };
+        let left = left_at(estimating(false), 0, estimate, &ending).await;
+        assert_eq!(left, expected, "{usage:?} {metered:?}");
+    }
 }
 
 #[tokio::test]

@@ -102,3 +102,26 @@ fn a_model_without_an_entry_has_the_price_of_unknown_models() {
     assert_eq!(meter(None), Metered::Cost(7_000_000));
     assert_eq!(meter(Some(PriceEntry::Listed(1))), Metered::Cost(2));
 }
+
+/// The cost of a request for a free model is known if no other model has answered.
+#[test]
+fn an_answer_without_tokens_of_a_model_that_is_free_costs_nothing() {
+    let unknown = Metered::AtLeast(0, Unsettled::Absent);
+    let free = Metered::Cost(0);
+    for (asked, body, expected) in [
+        (3, "{}", free),
+        (3, r#"{"model":"free"}"#, free),
+        (3, r#"{"model":"unheard-of"}"#, free),
+        (3, r#"{"model":"small"}"#, unknown),
+        (0, r#"{"model":"free"}"#, unknown),
+    ] {
+        assert_eq!(cost(UsageApi::OpenAi, Some(asked), JSON, &[body]).0, expected, "{body}");
+    }
+    let headers = fields(&[(CONTENT_ENCODING, "br")]);
+    let encoded = |asked| {
+        let meter = Meter::new(&spec(UsageApi::OpenAi), &headers);
+        let meter = meter.asked(Some(PriceEntry::Listed(asked)));
+        meter.finish(StatusCode::OK, Progress::Ended).0
+    };
+    assert_eq!([encoded(3), encoded(0)], [free, Metered::AtLeast(0, Unsettled::Encoded)]);
+}
