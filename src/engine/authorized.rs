@@ -30,7 +30,7 @@ impl Engine {
         let begun = timer.begin();
         now = self.look_up_key(rules, index, &subject, now).await;
         let second = route.policies.iter().filter(|policy| policy.needs_authorizer());
-        let mut decision = match route.may_delay() {
+        let mut decision = match route.may_delay() || route.has_bounded_upstream {
             true => limiter.decide_open(second, &subject, headroom, now).await,
             false => limiter.decide(second, &subject, headroom, now).await,
         };

@@ -274,7 +274,7 @@ impl Engine {
                 known.unwrap_or_else(|| Decision::uncounted(Outcome::Admit))
             }
             Some(refusal) => Box::pin(auth::refuse(limiter, policies, subject, refusal, now)).await,
-            None if (route.has_authorizer || route.may_delay()) && !is_preflight => {
+            None if route.may_give_back() && !is_preflight => {
                 Box::pin(limiter.decide_open(policies, subject, headroom, now)).await
             }
             None => match limiter.memory() {

@@ -196,7 +196,7 @@ impl Gateway {
         let route = admission.route;
         let second = part(&rules.route(route).policies, true);
         if second.is_empty() {
-            return on(admission, exchange.limits(&decision), exchange);
+            return self.on(admission, exchange.limits(&decision), exchange);
         }
         let peer = PeerView {
             address: client.peer,
@@ -231,16 +231,17 @@ impl Gateway {
             Outcome::Refuse(retry) => {
                 Passed::Refused(Box::new(Refused::new(decision, retry, limits)))
             }
-            _ => on(admission.admitted_by(&decision), limits, exchange),
+            _ => self.on(admission.admitted_by(&decision), limits, exchange),
         }
     }
-}
 
-/// An admitted request passes, and what was charged stays charged. If it must wait before, its time may
-/// end meanwhile, and then all is given back.
-fn on(admission: Admission, limits: LimitFields, exchange: &mut Exchange) -> Passed {
-    if admission.delay == Span::ZERO {
-        exchange.stays_charged();
+    /// An admitted request passes, and what was charged stays charged. If it must wait before, its time
+    /// may end meanwhile, and an upstream may have no room for it. Then all is given back.
+    fn on(&self, admission: Admission, limits: LimitFields, exchange: &mut Exchange) -> Passed {
+        let route = self.snapshot.rules.route(admission.route);
+        if admission.delay == Span::ZERO && !route.has_bounded_upstream {
+            exchange.stays_charged();
+        }
+        Passed::On(admission, limits)
     }
-    Passed::On(admission, limits)
 }

@@ -191,6 +191,9 @@ impl Gateway {
                 in_time.unwrap_or(Err(Failure::RequestTimeout))
             }
         };
+        if self.snapshot.rules.route(route).has_bounded_upstream {
+            close(exchange, response.as_ref().err().copied());
+        }
         // A body that the upstream has not asked for until now is not needed.
         expectation.iter().for_each(Expectation::refuse);
         let filter = Arc::clone(self.filters.responses(admission.route));
@@ -336,6 +339,16 @@ fn hold_until_wanted(head: &Parts, body: &mut RequestBody) -> Option<Expectation
     let expectation = Expectation::default();
     body.hold_until(&expectation);
     Some(expectation)
+}
+
+/// Gives back what was charged for a request that no upstream had room for. Otherwise it stays charged.
+fn close(exchange: &mut Exchange, failure: Option<Failure>) {
+    let is_unsent = exchange.unanswered().is_none_or(|attempts| attempts.get() == 0);
+    if failure.is_some_and(Failure::is_lack_of_room) && is_unsent {
+        exchange.give_back();
+    } else {
+        exchange.stays_charged();
+    }
 }
 
 /// How a request is forwarded.

@@ -178,6 +178,17 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Whether a request is not forwarded because there is no room for it at the moment.
+    pub const fn is_lack_of_room(self) -> bool {
+        matches!(
+            self,
+            Self::Exhausted
+                | Self::UpstreamBusy
+                | Self::UpstreamQueueFull
+                | Self::UpstreamQueueTimeout
+        )
+    }
+
     /// The status of a gRPC call: the one to which clients map the HTTP status
     /// (`doc/http-grpc-status-mapping.md`), or a more precise one.
     pub const fn code(self) -> Code {

@@ -252,6 +252,39 @@ fn an_upstream_at_max_in_flight_is_unavailable() {
     });
 }
 
+/// Regression: such requests stayed charged, so a client that came back as it was told was refused by a
+/// limit that it had never used.
+#[test]
+fn a_request_for_which_an_upstream_has_no_room_uses_none_of_its_limits() {
+    let fixed = "limit: 2/day, algorithm: fixed_window";
+    for bound in ["max_in_flight: 1", "max_connections: 1, queue: { length: 1, timeout: 50ms }"] {
+        for policy in [fixed, "limit: 2/day", "limit: 2/day, algorithm: leaky_bucket"] {
+            let origin = stalling_after("");
+            let gateway = Gateway::start(&format!(
+                "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+                 policies: {{ p: {{ key: \"header:x-who\", {policy}, missing_key: skip }} }}\n\
+                 routes: [{{ path: /*, policies: [p], upstream: a }}]\n\
+                 upstreams: {{ a: {{ endpoints: [\"http://{}\"], {bound} }} }}\n\
+                 runtime: {{ workers: 1 }}\n",
+                origin.address()
+            ));
+            let mut first = gateway.client();
+            first.send(b"GET /first HTTP/1.1\r\nHost: a\r\n\r\n");
+            eventually("the first request is in flight", || origin.received().len() == 1);
+            for _ in 0..4 {
+                let response = gateway.client().get("/second", &["X-Who: ann"]);
+                assert_eq!(response.status, 503, "{bound}, {policy}");
+            }
+            drop(first);
+            eventually("a unit is free", || {
+                let mut client = gateway.client();
+                client.send(b"GET /third HTTP/1.1\r\nHost: a\r\nX-Who: ann\r\n\r\n");
+                origin.received().iter().any(|request| request.line().contains("/third"))
+            });
+        }
+    }
+}
+
 #[test]
 fn a_body_that_is_announced_too_large_is_refused_before_it_is_sent() {
     let origin = Origin::hello();

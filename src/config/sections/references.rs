@@ -155,6 +155,13 @@ impl<'a> References<'a> {
         self.compiled_upstreams.get(upstream?)?.affinity.clone()
     }
 
+    /// Whether one of these upstreams refuses requests while it has no room.
+    pub fn has_bounded(&self, mut upstreams: impl Iterator<Item = usize>) -> bool {
+        let entries = self.upstreams.entries();
+        let of = |index: usize| entries.get(index)?.1.value();
+        upstreams.any(|index| of(index).is_some_and(RawUpstream::is_bounded))
+    }
+
     /// Reports elastic policies if an upstream of the route cannot say whether it has capacity.
     pub fn check_elastic(
         &self,

@@ -45,6 +45,8 @@ pub struct Route {
     /// Whether an authorizer is asked about its requests. Policies that need its answer judge a
     /// request after the others.
     pub has_authorizer: bool,
+    /// Whether one of its upstreams has a bound, and refuses requests while it has no room.
+    pub has_bounded_upstream: bool,
     /// Whether the body of a request is read, because one of the policies needs it.
     pub reads_body: bool,
     /// Where requests go that only some of the policies refuse.
@@ -84,6 +86,7 @@ impl Route {
             split: None,
             auth: Box::default(),
             has_authorizer: false,
+            has_bounded_upstream: false,
             reads_body: false,
             overflow: None,
         }
@@ -113,6 +116,12 @@ impl Route {
     /// Whether one of its policies delays requests.
     pub fn may_delay(&self) -> bool {
         self.policies.iter().any(|policy| matches!(policy.algorithm, Algorithm::LeakyBucket(_)))
+    }
+
+    /// Whether something after the policies may refuse a request that they have admitted: what was
+    /// charged is given back then.
+    pub fn may_give_back(&self) -> bool {
+        self.has_authorizer || self.has_bounded_upstream || self.may_delay()
     }
 
     /// The parts of the route that policies use.

@@ -233,6 +233,65 @@ fn the_status_and_the_alerts_say_the_same_of_the_same_series() {
 }
 
 #[test]
+fn a_policy_refuses_unusually_many_by_what_it_refused_before() {
+    let minutes = |it: &mut Node, minutes: u64, refused: u64| {
+        for _ in 0..minutes {
+            it.decisions("p", "admitted", 100 - refused);
+            it.decisions("p", "refused", refused);
+            it.after(60);
+        }
+    };
+    let codes = |it: &Node| it.reasons().iter().map(|(code, ..)| *code).collect::<Vec<_>>();
+    let unusual = ["refuses_unusually_many"];
+    // Too little is known in the first hour: 5 % are unusual.
+    let mut node = Node::new();
+    minutes(&mut node, 50, 5);
+    assert_eq!(node.reasons(), []);
+    minutes(&mut node, 5, 6);
+    assert_eq!(codes(&node), unusual);
+    minutes(&mut node, 15, 6);
+    assert_eq!(node.reasons(), [], "as many as before");
+    // Then it is compared with the whole time before.
+    let mut node = Node::new();
+    minutes(&mut node, 90, 2);
+    assert_eq!(node.reasons(), []);
+    minutes(&mut node, 4, 20);
+    assert_eq!(codes(&node), unusual);
+    minutes(&mut node, 10, 3);
+    assert_eq!(node.reasons(), []);
+    // After a day it is compared with the day before, at the same time.
+    let mut node = Node::new();
+    minutes(&mut node, 10, 19);
+    minutes(&mut node, 24 * 60 - 20, 1);
+    assert_eq!(node.reasons(), []);
+    minutes(&mut node, 13, 19);
+    assert_eq!(node.reasons(), [], "as many as a day before");
+    minutes(&mut node, 20, 19);
+    assert_eq!(codes(&node), unusual);
+    // A step without requests, a day before, says nothing: the whole time before counts.
+    let mut node = Node::new();
+    minutes(&mut node, 30, 0);
+    node.after(60 * 60);
+    minutes(&mut node, 23 * 60, 19);
+    assert_eq!(node.reasons(), [], "as many as in the day before");
+    // Few refusals are not judged.
+    let mut node = Node::new();
+    node.decisions("p", "admitted", 1);
+    node.decisions("p", "refused", 19);
+    node.after(5);
+    assert_eq!(node.reasons(), []);
+    node.decisions("p", "refused", 1);
+    node.after(5);
+    assert_eq!(codes(&node), unusual);
+    // A policy without requests has no history.
+    let mut node = Node::new();
+    node.decisions("p", "refused", 0);
+    node.after(2 * 60 * 60);
+    minutes(&mut node, 5, 6);
+    assert_eq!(codes(&node), unusual);
+}
+
+#[test]
 fn a_series_is_written_in_runs() {
     let samples = [None, None, Some(0.0), Some(2.0), Some(4.0), Some(0.0), Some(0.5), None];
     assert_eq!(notation(&samples), "_x2 0+2x2 0+0.5x1 _x1");

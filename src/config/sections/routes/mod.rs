@@ -285,6 +285,9 @@ impl RawRoute {
             false => RawAuth::compile(&self.auth, &shown, client, cx),
         };
         let handling = handling?;
+        let fallback = handling.fallback.as_ref().map(|fallback| fallback.upstream);
+        let upstreams = handling.action.upstreams().iter().copied().chain(fallback);
+        let has_bounded_upstream = known.has_bounded(upstreams);
         Some(Route {
             rule: routes::Route {
                 name: name.into(),
@@ -300,6 +303,7 @@ impl RawRoute {
                 policies: policies?,
                 answers_preflights: handling.cors.is_some(),
                 has_authorizer: authorizer.is_some(),
+                has_bounded_upstream,
                 reads_body: handling.read_body.is_some(),
                 overflow: None,
             },

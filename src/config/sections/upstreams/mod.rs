@@ -241,6 +241,11 @@ impl RawUpstream {
         }
     }
 
+    /// Whether it refuses requests while it has no room.
+    pub fn is_bounded(&self) -> bool {
+        self.limits_in_flight() || !self.max_connections.is_absent()
+    }
+
     /// Whether the number of requests in progress has a limit.
     pub fn limits_in_flight(&self) -> bool {
         !self.max_in_flight.is_absent()
