@@ -258,7 +258,7 @@ fn an_upstream_at_max_in_flight_is_unavailable() {
 fn a_request_for_which_an_upstream_has_no_room_uses_none_of_its_limits() {
     let fixed = "limit: 2/day, algorithm: fixed_window";
     for bound in ["max_in_flight: 1", "max_connections: 1, queue: { length: 1, timeout: 50ms }"] {
-        for policy in [fixed, "limit: 2/day", "limit: 2/day, algorithm: leaky_bucket"] {
+        for policy in [fixed, "limit: 2/day", "limit: 2/day, algorithm: token_bucket"] {
             let origin = stalling_after("");
             let gateway = Gateway::start(&format!(
                 "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
