@@ -6,8 +6,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, crypto};
-use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::algorithm::algorithm_named;
@@ -30,6 +30,7 @@ pub(super) struct SignedToken<'t> {
 struct Header {
     alg: String,
     kid: Option<String>,
+    #[serde(default, deserialize_with = "present")]
     crit: Option<IgnoredAny>,
 }
 
@@ -73,7 +74,7 @@ impl<'t> SignedToken<'t> {
         }
         let payload = decoded(self.payload)?;
         let Registered { iss, aud, .. } = object(&payload)?;
-        let is_accepted = is_among(iss.as_ref(), &settings.issuers)
+        let is_accepted = is_one_of(iss.as_ref(), &settings.issuers)
             && is_among(aud.as_ref(), &settings.audiences);
         if is_accepted { object(&payload) } else { None }
     }
@@ -91,6 +92,17 @@ impl<'t> SignedToken<'t> {
         let message = self.message.as_bytes();
         crypto::verify(self.signature, message, &key.key, self.algorithm).unwrap_or(false)
     }
+}
+
+/// What a member has, also if it is null.
+fn present<'de, D: Deserializer<'de>>(member: D) -> Result<Option<IgnoredAny>, D::Error> {
+    IgnoredAny::deserialize(member).map(Some)
+}
+
+/// Whether a claim, which is a text, has one of these values. Without values, anything is accepted.
+fn is_one_of(claim: Option<&Value>, accepted: &[String]) -> bool {
+    let text = claim.and_then(Value::as_str);
+    accepted.is_empty() || text.is_some_and(|text| accepted.iter().any(|it| it == text))
 }
 
 /// Whether a claim, which is a text or a list of texts, has one of these values. Without

@@ -308,6 +308,10 @@ fn issuer_and_audience_must_be_among_the_configured_ones() {
         (json!({ "iss": "https://issuer" }), false),
         (json!({ "aud": "gateway" }), false),
         (json!({ "iss": 1, "aud": "gateway" }), false),
+        // An issuer is one text (RFC 7519, section 4.1.1).
+        (json!({ "iss": ["https://issuer"], "aud": "gateway" }), false),
+        (json!({ "iss": ["evil", "https://issuer"], "aud": "gateway" }), false),
+        (json!({ "iss": null, "aud": "gateway" }), false),
     ];
     for (claims, holds) in cases {
         let token = signed(Algorithm::HS256, &claims);
@@ -366,6 +370,12 @@ fn a_token_with_an_unknown_extension_is_not_valid() {
     let header = Header { crit: Some(vec!["exp".into()]), ..Header::default() };
     let token = encode(&header, &json!({ "sub": "ann" }), &signing_key(Algorithm::HS256));
     assert_eq!(user(&verifier(|_| {}), &token.unwrap(), NOW), None);
+    // The member must be a list with names: any other value is no better than an unknown extension.
+    for crit in ["null", "[]", "false", "\"\""] {
+        let header = format!("{{\"alg\":\"HS256\",\"crit\":{crit}}}");
+        let token = with_header(&header, "{\"sub\":\"ann\"}", Algorithm::HS256);
+        assert_eq!(user(&verifier(|_| {}), &token, NOW), None, "{crit}");
+    }
 }
 
 #[test]
