@@ -250,6 +250,9 @@ impl RawRoute {
         };
         let message = format!("{shown} has no \"path\"");
         let path = cx.required(&self.path, span, &message, "like path: /*");
+        let advice = "name at least one, or leave the field out";
+        cx.not_empty(&self.hosts, "\"hosts\" is empty", advice);
+        cx.not_empty(&self.methods, "\"methods\" is empty", advice);
         let route =
             Referrer { shown: &shown, span, path_span: self.path.span(), policies: &self.policies };
         let policies = known.policies(&route, self.defaults.copied().unwrap_or(true), cx);
