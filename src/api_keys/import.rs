@@ -142,7 +142,7 @@ impl Keys {
                 Err(KeyError::Store(StorageError::Taken(known))) => known,
                 Err(error) => return Err(error),
             };
-            match self.accepts(known, &digests).await? {
+            match self.accepts(known, &digests, teams).await? {
                 Some(true) => return Ok(Outcome::Present(known)),
                 Some(false) => return Err(KeyError::OtherSecret(known)),
                 // An earlier import was interrupted after its entry: it is completed under its id.
@@ -190,14 +190,29 @@ impl Keys {
 
     /// Whether the record of this key has all these digests, and none of them ends. None: there is
     /// no record.
-    async fn accepts(&self, id: KeyId, digests: &[KeyDigest]) -> Result<Option<bool>, KeyError> {
+    ///
+    /// # Errors
+    /// If the caller may not know the key, or the key is revoked.
+    async fn accepts(
+        &self,
+        id: KeyId,
+        digests: &[KeyDigest],
+        teams: &Teams,
+    ) -> Result<Option<bool>, KeyError> {
         let Some(stored) = self.storage.read_keys(&[id]).await?.pop().flatten() else {
             return Ok(None);
         };
         let record = read(&stored)?;
+        if !teams.include(record.team.as_deref()) {
+            return Err(KeyError::OtherTeam);
+        }
         let lasting = record.digests.iter().filter(|held| held.until.is_none());
         let has = |digest: &KeyDigest| lasting.clone().any(|held| held.digest.is(digest));
-        Ok(Some(digests.iter().all(has)))
+        let has_all = digests.iter().all(has);
+        if has_all && record.revoked.is_some() {
+            return Err(KeyError::Revoked(id));
+        }
+        Ok(Some(has_all))
     }
 
     /// All keys that are not revoked, with their hashes, for a backup.

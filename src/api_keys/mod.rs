@@ -65,6 +65,12 @@ pub enum KeyError {
          another key"
     )]
     OtherSecret(KeyId),
+    /// The key of this id is there with the imported secrets, and is revoked.
+    #[error("the store has the key {0}, and it is revoked: make another key")]
+    Revoked(KeyId),
+    /// An imported key, or its id, belongs to a team that is not one of the caller's.
+    #[error("the store has this key or its id for another team")]
+    OtherTeam,
     /// An interrupted import has noted a digest for another id than the one that was chosen.
     #[error("an earlier import began to store it as {0}: leave the id out, or write this one")]
     OtherId(KeyId),

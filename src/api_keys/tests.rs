@@ -298,3 +298,51 @@ fn a_team_is_replaced_only_as_it_was_seen() {
         assert!(matches!(wrong.map(drop), Err(KeyError::Mistakes(_))));
     });
 }
+
+/// A revoked key was `present`, although it is refused for ever.
+#[test]
+fn a_revoked_key_is_refused_when_it_is_imported_again() {
+    run(async |keys| {
+        let all = Teams::All;
+        let import = import("an-old-key-of-another-program", None);
+        let id = keys.import(&import, &all, 0).await.unwrap().stored.remove(0);
+        keys.revoke(&id, &Seen::Anything, &all, at(0)).await.map(drop).unwrap();
+        let again = keys.import(&import, &all, 6).await.unwrap();
+        assert_eq!((again.stored.len(), again.present.len()), (0, 0));
+        let [why] = &*again.refused else { panic!("{again:?}") };
+        assert!(
+            why.starts_with("key 7: ") && why.contains(&id) && why.contains("revoked"),
+            "{why}"
+        );
+    });
+}
+
+/// A caller with teams was told the id of a key of another team, and that its own key is stored.
+#[test]
+fn a_caller_with_teams_learns_no_id_of_another_team_by_an_import() {
+    run(async |keys| {
+        let only = Teams::Only(vec!["acme".into(), "b".into()]);
+        let all = Teams::All;
+        let of_team = |text: &str, team: Option<&str>| {
+            let mut import = import(text, None);
+            import.keys[0].fields.team = team.map(str::to_owned);
+            import
+        };
+        let (own, _) = keys.create(None, &form(Some("c")), &all, at(0)).await.unwrap();
+        let text = "an-old-key-of-another-program";
+        let stored = keys.import(&of_team(text, Some("c")), &all, 0).await.unwrap().stored;
+        let none = "a-key-of-no-team-of-another-program";
+        assert_eq!(keys.import(&of_team(none, None), &all, 0).await.unwrap().stored.len(), 1);
+        for text in [text, none, &own.key] {
+            let asked = keys.import(&of_team(text, Some("acme")), &only, 0).await.unwrap();
+            assert_eq!((asked.stored.len(), asked.present.len()), (0, 0), "{text}");
+            let [why] = &*asked.refused else { panic!("{asked:?}") };
+            assert!(why.contains("another team") && !why.contains(&stored[0]), "{why}");
+        }
+        // A key of another one of its teams is there.
+        let theirs = "a-key-of-team-b-of-another-program";
+        let stored = keys.import(&of_team(theirs, Some("b")), &all, 0).await.unwrap().stored;
+        let again = keys.import(&of_team(theirs, Some("acme")), &only, 0).await.unwrap();
+        assert_eq!(again.present, stored);
+    });
+}

@@ -220,7 +220,10 @@ fn problem(error: KeyError) -> Problem {
         KeyError::Team(_) => StatusCode::FORBIDDEN,
         KeyError::State(_) | KeyError::InFile { .. } => StatusCode::CONFLICT,
         KeyError::Mistakes(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        KeyError::OtherSecret(_) | KeyError::OtherId(_) => StatusCode::CONFLICT,
+        KeyError::OtherSecret(_)
+        | KeyError::OtherId(_)
+        | KeyError::Revoked(_)
+        | KeyError::OtherTeam => StatusCode::CONFLICT,
         KeyError::Store(error) | KeyError::Interrupted { error, .. } => match error {
             StorageError::Stale => StatusCode::PRECONDITION_FAILED,
             StorageError::Taken(_) | StorageError::Full => StatusCode::CONFLICT,
