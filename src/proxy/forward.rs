@@ -159,6 +159,10 @@ fn relay(
         return Err(Failure::UpstreamInvalid);
     }
     head.version = Version::HTTP_11;
+    if is_tunnel || head.status == StatusCode::NO_CONTENT {
+        // RFC 9110, section 8.6. HTTP/2 would take it for the length of the content.
+        head.headers.remove(CONTENT_LENGTH);
+    }
     strip_hop_by_hop(&mut head.headers);
     let body = if is_tunnel {
         switch_to_websocket(&mut head.headers);

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
+use crate::support::http::{Http, block_on, nothing, request};
 use crate::support::{Gateway, Origin, PATIENCE, eventually};
 
 /// Reads from `stream` until the received bytes end with `end`. Returns whether they did.
@@ -41,6 +42,28 @@ fn responses_without_a_body_have_none() {
     assert_eq!(client.request("HEAD", "/200", &[], b"").status, 200, "nothing was left over");
     // The connection of the first HEAD rests, since its response has announced a body.
     assert_eq!(origin.connections(), 2);
+}
+
+/// Regression: over HTTP/2 a 204 had the length that the backend says, and clients took it for a broken
+/// stream (RFC 9110, section 8.6).
+#[test]
+fn a_204_has_no_length_whatever_its_backend_says() {
+    let origin = Origin::answering(|request| {
+        let status = request.line().split([' ', '/']).nth(2).unwrap_or_default();
+        format!("HTTP/1.1 {status} X\r\nContent-Length: 5\r\nETag: \"e\"\r\n\r\n")
+    });
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    block_on(async {
+        let http = Http::prior_knowledge(gateway.address()).await;
+        for (path, length) in [("/204", None), ("/304", Some("5"))] {
+            let answer = http.ask(request("GET", path, nothing())).await.expect("an answer");
+            assert_eq!(answer.status.as_str(), &path[1..]);
+            assert_eq!(answer.headers["etag"], "\"e\"");
+            let told = answer.headers.get("content-length").and_then(|it| it.to_str().ok());
+            assert_eq!(told, length, "{path}");
+        }
+    });
+    assert_eq!(gateway.client().get("/204", &[]).field("Content-Length"), None);
 }
 
 /// A length in a response to HEAD is that of the body for GET (RFC 9110, section 8.6), so

@@ -323,6 +323,36 @@ async fn over_http_2_a_websocket_is_a_stream_beside_others() {
     LocalSet::new().run_until(speaking).await;
 }
 
+/// Regression: the length of the 101 was in the 200 that opens the stream, which then was reset (RFC
+/// 9110, section 8.6).
+#[tokio::test]
+async fn over_http_2_a_length_of_the_handshake_closes_no_websocket() {
+    let origin = Origin::serving(|stream, read| {
+        while let Some(request) = read() {
+            if request.fields("upgrade").is_empty() {
+                let _ = stream.write_all(OK.as_bytes());
+                continue;
+            }
+            let granted = grant(&request).replacen("\r\n", "\r\nContent-Length: 3\r\n", 1);
+            let _ = stream.write_all(granted.as_bytes());
+            let _ = stream.write_all(b"hello");
+            return;
+        }
+    });
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let speaking = async {
+        let mut client = http2_to(&gateway).await;
+        let granted = client.send_request(asking(Method::CONNECT)).await.expect("an answer");
+        assert_eq!(granted.status(), StatusCode::OK);
+        assert!(!granted.headers().contains_key("content-length"));
+        let mut tunnel = TokioIo::new(hyper::upgrade::on(granted).await.expect("a tunnel"));
+        let mut said = Vec::new();
+        tunnel.read_to_end(&mut said).await.expect("an end");
+        assert_eq!(said, b"hello");
+    };
+    LocalSet::new().run_until(speaking).await;
+}
+
 /// For a client of HTTP/2 each successful status opens a WebSocket, so 200 must become a
 /// failure.
 #[tokio::test]
