@@ -248,6 +248,43 @@ fn a_client_of_http_1_0_may_keep_its_connection() {
     assert!(client.is_closed());
 }
 
+/// Regression: a response without a length was told to leave the connection open, and ended with it.
+#[test]
+fn a_client_of_http_1_0_is_told_that_a_response_without_a_length_ends_its_connection() {
+    const ASKED: &str = " / HTTP/1.0\r\nConnection: keep-alive\r\n";
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    let text = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2000\r\n\r\n";
+    let text = format!("{text}{}", "a".repeat(2000));
+    let compressed = "compress: {}";
+    for (answer, route, field) in
+        [(chunked, "", ""), (&*text, compressed, "Accept-Encoding: gzip\r\n")]
+    {
+        let answer = answer.to_owned();
+        let origin = Origin::answering(move |_| answer.clone());
+        let gateway = Gateway::forwarding(&origin, route, "", "");
+        let mut client = gateway.client();
+        client.send(format!("GET{ASKED}{field}\r\n").as_bytes());
+        let response = client.response("GET");
+        assert_eq!((response.status, response.framing), (200, "close"), "{response:?}");
+        let said: Vec<_> =
+            response.fields.iter().filter(|(name, _)| name == "connection").collect();
+        assert!(matches!(&said[..], [(_, close)] if close == "close"), "{said:?}");
+        assert!(client.is_closed());
+    }
+    // A response without a body needs no length.
+    let origin = Origin::answering(|request| match request.line().starts_with("HEAD") {
+        true => "HTTP/1.1 200 OK\r\n\r\n".to_owned(),
+        false => "HTTP/1.1 204 No Content\r\n\r\n".to_owned(),
+    });
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = gateway.client();
+    for method in ["HEAD", "GET", "HEAD"] {
+        client.send(format!("{method}{ASKED}\r\n").as_bytes());
+        let kept = client.response(method).field("Connection").map(str::to_lowercase);
+        assert_eq!(kept.as_deref(), Some("keep-alive"), "{method}");
+    }
+}
+
 #[test]
 fn pipelined_requests_are_answered_in_order() {
     let origin = Origin::answering(|request| {

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use http::header::CONNECTION;
-use http::{HeaderValue, Request, Response};
-use hyper::body::Incoming;
+use http::header::{CONNECTION, CONTENT_LENGTH};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1::Builder;
 use hyper::service::{HttpService, service_fn};
 use hyper::upgrade::OnUpgrade;
@@ -181,6 +181,33 @@ struct ConnectionState<B> {
     granted: RefCell<Option<Tunnel<B, ActiveExchange>>>,
 }
 
+/// What the end of a response depends on in its request.
+struct Asked {
+    version: Version,
+    may_upgrade: bool,
+    /// Whether its client reads a response without a length until the connection ends.
+    reads_to_end: bool,
+}
+
+impl Asked {
+    fn of(request: &Request<ClientBody>) -> Self {
+        let version = request.version();
+        let may_upgrade = request.extensions().get::<OnUpgrade>().is_some();
+        let reads_to_end = version == Version::HTTP_10 && request.method() != Method::HEAD;
+        Self { version, may_upgrade, reads_to_end }
+    }
+}
+
+/// Whether the response has a body without a length. HTTP/1.0 has no chunks, so the body ends with
+/// the connection (RFC 9112, section 6.3).
+fn ends_with_connection<B: Body>(response: &Response<B>) -> bool {
+    let may_have_body =
+        !matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    may_have_body
+        && !response.headers().contains_key(CONTENT_LENGTH)
+        && response.body().size_hint().exact().is_none()
+}
+
 impl<B> ConnectionState<B> {
     fn new(exchange: Rc<Exchange>) -> Self {
         Self { link: ClientLink::new(&exchange), exchange, granted: RefCell::default() }
@@ -198,17 +225,26 @@ impl<B> ConnectionState<B> {
         (active, request.map(|body| ClientBody::of_http1(body, &self.exchange)))
     }
 
-    /// Takes the response of the service, which may open a tunnel.
-    fn respond(&self, response: &mut Response<Tracked<B>>, may_upgrade: bool) {
+    /// Takes the response of the service to such a request, which may open a tunnel.
+    fn respond(&self, response: &mut Response<Tracked<B>>, asked: &Asked)
+    where
+        Tracked<B>: Body,
+    {
         let tunnel = Tunnel::of(response);
-        if may_upgrade {
+        if asked.may_upgrade {
             self.exchange.answer_upgrade(tunnel.is_some());
         }
-        let must_end = self.exchange.is_draining() || !self.exchange.can_read_body();
+        let must_end = self.exchange.is_draining()
+            || !self.exchange.can_read_body()
+            || asked.reads_to_end && ends_with_connection(response);
         if must_end && tunnel.is_none() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         let is_last = response.headers().get(CONNECTION).is_some_and(|it| it == "close");
+        if is_last && asked.version == Version::HTTP_10 {
+            // To a response of HTTP/1.1 the library would add `keep-alive`.
+            *response.version_mut() = Version::HTTP_10;
+        }
         self.granted.replace(tunnel);
         self.link.interim.close(&self.exchange);
         self.exchange.respond(is_last);
@@ -265,13 +301,13 @@ where
     let state = Rc::clone(state);
     service_fn(move |request: Request<Incoming>| {
         let (active, request) = state.begin(request);
-        let may_upgrade = request.extensions().get::<OnUpgrade>().is_some();
+        let asked = Asked::of(&request);
         let responding = service.clone().call(request);
         let state = Rc::clone(&state);
         async move {
             let response = responding.await?;
             let mut response = response.map(|body| TrackedBody::new(body, active));
-            state.respond(&mut response, may_upgrade);
+            state.respond(&mut response, &asked);
             Ok::<_, Infallible>(response)
         }
     })
