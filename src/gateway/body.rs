@@ -34,6 +34,9 @@ struct Inner {
     measurement: Option<Measurement>,
     closing: Closing,
     progress: Progress,
+    /// Why it has broken off. This is told one turn later, so that the client gets the head and what
+    /// has come of the body before its connection ends.
+    broken: Option<BrokenResponse>,
     /// What withholds an event of the body, if one is withheld.
     withholding: Option<Box<Withholding>>,
     /// What compresses the body, if it is compressed.
@@ -53,8 +56,8 @@ enum Progress {
 #[derive(Debug)]
 struct Compressed {
     stream: Stream,
-    /// What follows the last bytes: trailers, or nothing.
-    rest: Option<Option<Frame<Bytes>>>,
+    /// What follows the last bytes: trailers, a failure, or nothing.
+    rest: Option<Option<Result<Frame<Bytes>, BrokenResponse>>>,
 }
 
 #[derive(Debug)]
@@ -80,6 +83,7 @@ impl ResponseBody {
             measurement,
             closing,
             progress: Progress::Unread,
+            broken: None,
             withholding,
             compressed,
         }))
@@ -164,6 +168,9 @@ type Polled = Poll<Option<Result<Frame<Bytes>, BrokenResponse>>>;
 
 impl Inner {
     fn is_end_stream(&self) -> bool {
+        if self.broken.is_some() {
+            return false;
+        }
         if let Some(compressed) = &self.compressed {
             return matches!(compressed.rest, Some(None));
         }
@@ -233,10 +240,6 @@ impl Inner {
     }
 
     fn poll_withholding(&mut self, cx: &mut Context<'_>, to: &mut Withholding) -> Polled {
-        if to.waits() {
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
         let mut known = to.known();
         loop {
             if let Some(next) = known {
@@ -255,14 +258,17 @@ impl Inner {
         let compressor = &mut stream.compressor;
         loop {
             if let Some(rest) = rest {
-                return Poll::Ready(rest.take().map(Ok));
+                return Poll::Ready(rest.take());
             }
             let piece = match self.poll_visible(cx) {
-                Poll::Ready(Some(Err(broken))) => return Poll::Ready(Some(Err(broken))),
+                Poll::Ready(Some(Err(broken))) => {
+                    *rest = Some(Some(Err(broken)));
+                    compressor.pause()
+                }
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(bytes) => compressor.add(&bytes),
                     Err(trailers) => {
-                        *rest = Some(Some(trailers));
+                        *rest = Some(Some(Ok(trailers)));
                         compressor.end()
                     }
                 },
@@ -288,6 +294,9 @@ impl Body for ResponseBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Polled {
         let inner = &mut *self.0;
+        if let Some(broken) = inner.broken {
+            return Poll::Ready(Some(Err(broken)));
+        }
         let polled = match inner.compressed.take() {
             None => inner.poll_visible(cx),
             Some(mut compressed) => {
@@ -296,6 +305,12 @@ impl Body for ResponseBody {
                 polled
             }
         };
+        if let Poll::Ready(Some(Err(broken))) = polled {
+            inner.broken = Some(broken);
+            inner.progress = Progress::Ended;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         if let Poll::Ready(Some(Ok(frame))) = &polled
             && let Some(bytes) = frame.data_ref()
             && let Some(recording) = &mut inner.closing.recording

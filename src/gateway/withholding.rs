@@ -40,20 +40,12 @@ pub struct Withholding {
     events: WithheldUsage,
     /// What follows the last bytes: trailers, a failure, or nothing.
     rest: Option<Next>,
-    /// Whether a failure waits for one turn, so that the client gets the last bytes before its
-    /// connection ends.
-    is_delayed: bool,
 }
 
 impl Withholding {
     /// What is passed on, if it is known without the next frame of the body.
     pub fn known(&mut self) -> Option<Next> {
         self.rest.as_mut().map(Option::take)
-    }
-
-    /// Whether the caller must wait for one turn.
-    pub fn waits(&mut self) -> bool {
-        std::mem::take(&mut self.is_delayed)
     }
 
     /// What is passed on after this frame of the body. None: nothing yet.
@@ -77,10 +69,8 @@ impl Withholding {
 
     /// The body has ended. A part of an event passes.
     fn end(&mut self, rest: Next) -> Bytes {
-        let bytes = self.events.end();
-        self.is_delayed = !bytes.is_empty() && matches!(rest, Some(Err(_)));
         self.rest = Some(rest);
-        bytes
+        self.events.end()
     }
 }
 
@@ -125,7 +115,6 @@ mod tests {
         assert!(body.add(data("data: x")).is_none());
         let broken = Some(Err(BrokenResponse::Broken));
         assert_eq!(text(body.add(broken)).as_deref(), Some("data: x"));
-        assert!(body.waits() && !body.waits());
         assert!(matches!(body.known(), Some(Some(Err(BrokenResponse::Broken)))));
         let mut body = Withholding::default();
         assert!(matches!(body.add(None), Some(None)));

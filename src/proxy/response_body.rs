@@ -26,9 +26,6 @@ const MAX_END: Duration = Duration::from_secs(1);
 pub struct ResponseBody {
     source: Source,
     idle: IdleTimer,
-    /// Whether it has broken off. That is reported one turn later, so that the client gets the
-    /// head and what has come of the body before its connection ends.
-    is_broken: bool,
 }
 
 /// Where a body comes from.
@@ -75,7 +72,7 @@ impl BrokenResponse {
 impl ResponseBody {
     pub fn new(idle_limit: Duration, in_flight: InFlight, connection: Connection) -> Self {
         let source = Source::Connection(in_flight, connection);
-        let mut body = Self { source, idle: IdleTimer::new(idle_limit), is_broken: false };
+        let mut body = Self { source, idle: IdleTimer::new(idle_limit) };
         if body.is_end_stream() {
             body.finish();
         }
@@ -86,7 +83,7 @@ impl ResponseBody {
     /// is in flight until this value is dropped.
     pub fn of_tunnel(in_flight: InFlight) -> Self {
         let source = Source::Tunnel { _in_flight: in_flight };
-        Self { source, idle: IdleTimer::new(Duration::MAX), is_broken: false }
+        Self { source, idle: IdleTimer::new(Duration::MAX) }
     }
 
     fn finish(&mut self) {
@@ -125,9 +122,6 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenResponse>>> {
-        if self.is_broken {
-            return Poll::Ready(Some(Err(BrokenResponse::Broken)));
-        }
         let Source::Connection(_, connection) = &mut self.source else {
             return Poll::Ready(None);
         };
@@ -135,9 +129,7 @@ impl Body for ResponseBody {
             return self.idle.poll_expired(cx).map(|()| Some(Err(BrokenResponse::Idle)));
         };
         if let Some(Err(_)) = frame {
-            self.is_broken = true;
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
+            return Poll::Ready(Some(Err(BrokenResponse::Broken)));
         }
         self.idle.reset();
         if frame.is_none() || self.is_end_stream() {

@@ -238,3 +238,25 @@ fn responses_beyond_the_bound_are_passed_on_as_they_are() {
     clients.pop();
     eventually("a place is free", || encoding().is_some());
 }
+
+/// Regression: if a body broke off at once, its client got nothing at all.
+#[test]
+fn a_compressed_body_that_breaks_off_gives_what_has_come() {
+    // What is no chunk comes with the first one.
+    let origin = Origin::answering(|_| {
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked";
+        format!("{head}\r\n\r\n5\r\nfirst\r\nno chunk\r\n")
+    });
+    let gateway = start(&origin, "{}");
+    let mut client = gateway.client();
+    client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{GZIP}\r\n\r\n").as_bytes());
+    let head = client.head();
+    assert_eq!((head.status, head.field("content-encoding")), (200, Some("gzip")));
+    let mut body = Vec::new();
+    while let Ok(Some(chunk)) = client.chunk() {
+        body.extend(chunk);
+    }
+    let mut text = Vec::new();
+    assert!(GzDecoder::new(&*body).read_to_end(&mut text).is_err(), "it is not whole");
+    assert_eq!(text, b"first");
+}
