@@ -241,8 +241,6 @@ impl Engine {
         if let Some(denial) = access.ask(&route.access, AccessStep::BeforeAuth, subject) {
             return self.denied(index, subject, access, denial, Credential::default(), now);
         }
-        let destination = rules.destination(index, subject, || fastrand::u64(..));
-        let headroom = headroom(destination);
         let Deciding { limiter, auth, timer, seen, .. } = &*self.deciding;
         // It takes longer than decisions, and belongs to none. Boxed, because few gateways have users.
         if subject.has_passwords() && !is_preflight {
@@ -263,6 +261,9 @@ impl Engine {
         {
             return self.denied(index, subject, access, denial, credential, now);
         }
+        // Its key can be a credential: a user, or an API key that was looked up.
+        let destination = rules.destination(index, subject, || fastrand::u64(..));
+        let headroom = headroom(destination);
         let policies = policies.filter(|it| !(route.has_authorizer && it.needs_authorizer()));
         let mut is_undecided = false;
         // Boxed, because few requests are refused here, few routes have an authorizer, and a decision

@@ -29,7 +29,8 @@ impl Users {
         users
     }
 
-    fn path(&self) -> PathBuf {
+    /// Where the file is.
+    pub(crate) fn path(&self) -> PathBuf {
         self.0.path().join("htpasswd")
     }
 

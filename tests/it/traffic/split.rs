@@ -3,6 +3,7 @@
 use std::sync::{Mutex, mpsc};
 
 use super::{endpoint, gateway, metric, saying, yaml};
+use crate::passwords::{Users, basic};
 use crate::support::{Gateway, Origin, PATIENCE, Program, eventually};
 
 /// The upstreams of 300 clients.
@@ -153,4 +154,44 @@ fn explain_and_the_table_of_routes_show_the_split() {
             "{shown}"
         );
     }
+}
+
+/// Regression: the upstream was chosen before the password was checked, so it was a random one.
+#[test]
+fn a_user_with_a_password_has_one_upstream() {
+    let v1 = saying("v1");
+    let v2 = saying("v2");
+    let users = Users::new();
+    let file = users.path();
+    for auth in ["", ", auth: [user]"] {
+        let route = format!("split: {{ to: {{ v1: 50, v2: 50 }}, by: user }}{auth}");
+        let client = format!("client: {{ user: {{ basic: {{ file: {file:?}, realm: a }} }} }}");
+        let gateway = gateway(&upstreams(&v1, &v2), &route, &client);
+        let mut client = gateway.client();
+        let field = format!("Authorization: {}", basic("ann", "hunter2"));
+        let answers: Vec<_> = (0..20).map(|_| client.get("/", &[&field]).text()).collect();
+        assert!(answers.iter().all(|it| *it == answers[0]), "{auth}: {answers:?}");
+    }
+}
+
+/// Regression: the choice of the upstream asked for the key before it was looked up in the store, so
+/// the key was refused as unknown.
+#[test]
+fn a_key_of_the_store_is_known_and_has_one_upstream() {
+    let v1 = saying("v1");
+    let v2 = saying("v2");
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = directory.path().join("keys.redb");
+    let route = "auth: [api_key], split: { to: { v1: 50, v2: 50 }, by: { first: [api_key, ip] } }";
+    let top = format!("store: {{ keys: {{ path: {store:?} }} }}\nclient: {{ keys: {{}} }}");
+    let gateway = gateway(&upstreams(&v1, &v2), route, &top);
+    let file = gateway.file();
+    let file = file.to_str().expect("UTF-8");
+    let made = Program::run(&["key", "create", "-c", file, "--store", "--first"]);
+    assert_eq!(made.code, Some(0), "{}", made.stderr);
+    let field = format!("X-Api-Key: {}", made.stdout.trim_end());
+    let mut client = gateway.client();
+    eventually("the key holds", || client.get("/", &[&field]).status == 200);
+    let answers: Vec<_> = (0..20).map(|_| client.get("/", &[&field]).text()).collect();
+    assert!(answers.iter().all(|it| *it == answers[0]), "{answers:?}");
 }
