@@ -259,10 +259,11 @@ impl Authentication {
             }
             return (Some(SHADOW), None);
         }
+        // A fault that is told first hides no wrong password.
+        let is_wrong =
+            fault.is_wrong() || methods.contains(&AuthMethod::User) && subject.has_wrong_password();
         let too_many = match subject.failures() {
-            Some(limit) if counts.wrong && fault.is_wrong() => {
-                self.failures.count(subject, limit, now)
-            }
+            Some(limit) if counts.wrong && is_wrong => self.failures.count(subject, limit, now),
             _ => None,
         };
         let told = too_many.map_or(fault, AuthFault::TooManyFailures);

@@ -27,7 +27,7 @@ use tollgate_core::decision::{
 };
 use tollgate_core::meter::{Spent, Unsettled};
 use tollgate_core::policy::{
-    AccessStep, AccessVerdicts, Denial, DenialAnswer, DenialCause, Policy, Subject,
+    AccessStep, AccessVerdicts, AuthRefusal, Denial, DenialAnswer, DenialCause, Policy, Subject,
 };
 use tollgate_core::request::{Ambiguity, Content, Malformed, RequestView};
 use tollgate_core::routes::{Destination, Route, Rules};
@@ -46,7 +46,7 @@ pub use explain::{
 };
 pub use named_key::NamedKey;
 pub use passwords::Passwords;
-pub use placed::Placed;
+pub use placed::{Again, Placed};
 pub use question::{Described, Judges, body_values, describe};
 pub use settlement::{Settled, Settlement};
 pub use store_call::StoreCall;
@@ -231,7 +231,7 @@ impl Engine {
         headroom: impl FnOnce(Destination) -> Headroom,
         applies: impl Fn(&Policy) -> bool,
     ) -> Judgement<'r> {
-        let Placed { request, route: index, ref subject } = *placed;
+        let Placed { request, route: index, ref subject, .. } = *placed;
         let Moment { mut now, wall, .. } = moment;
         let route = rules.route(index);
         let is_preflight = route.answers_preflights && request.is_preflight();
@@ -252,8 +252,8 @@ impl Engine {
         let mut refusal = None;
         now = self.look_up_key(rules, index, subject, now).await;
         // A preflight has no credentials, and is no request of its client alone.
-        if rules.asks_for_credentials(index) && !is_preflight {
-            (credential, refusal) = auth.check(route, subject, now, awaits_body);
+        if !is_preflight {
+            (credential, refusal) = self.check_credentials(rules, placed, now, awaits_body);
         }
         if refusal.is_none()
             && !is_preflight
@@ -304,6 +304,31 @@ impl Engine {
             is_preflight,
             named: Named::of(subject.agent(), model),
             awaits_body: is_undecided,
+        }
+    }
+
+    /// What a request has proved. The refusal is none if the request passes.
+    fn check_credentials<'r>(
+        &self,
+        rules: &'r Rules,
+        placed: &Placed<'r, '_>,
+        now: Timestamp,
+        awaits_body: bool,
+    ) -> (Credential<'r>, Option<AuthRefusal>) {
+        let Placed { route: index, ref subject, judged_by, .. } = *placed;
+        let auth = &self.deciding.auth;
+        let route = rules.route(index);
+        // A wrong password counts once for each request.
+        let may_count = || !judged_by.is_some_and(|it| rules.route(it).needs_user());
+        if subject.has_passwords()
+            && may_count()
+            && let Some(refusal) = auth.count_password(route, subject, now)
+        {
+            return (Credential::default(), Some(refusal));
+        }
+        match rules.asks_for_credentials(index) {
+            true => auth.check(route, subject, now, awaits_body),
+            false => (Credential::default(), None),
         }
     }
 

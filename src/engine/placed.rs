@@ -15,6 +15,18 @@ pub struct Placed<'r, 'q> {
     pub route: usize,
     /// The client, as the policies of the route see it.
     pub subject: Subject<'r, 'q>,
+    /// The index of the route that has judged the request before, if one has. Its body was read since,
+    /// or that route hands it over.
+    pub judged_by: Option<usize>,
+}
+
+/// The routes of a request that is judged once more.
+#[derive(Clone, Copy, Debug)]
+pub struct Again {
+    /// The index of the route that has judged it before.
+    pub judged_by: usize,
+    /// The index of the route that judges it now. It is the same one after its body was read.
+    pub route: usize,
 }
 
 impl<'r, 'q> Placed<'r, 'q> {
@@ -46,6 +58,18 @@ impl<'r, 'q> Placed<'r, 'q> {
         request: &'q RequestView<'q>,
         wall: Timestamp,
     ) -> Self {
-        Self { request, route, subject: rules.subject(request, route, wall) }
+        let subject = rules.subject(request, route, wall);
+        Self { request, route, subject, judged_by: None }
+    }
+
+    /// A request that is judged once more.
+    pub fn again(
+        rules: &'r Rules,
+        routes: Again,
+        request: &'q RequestView<'q>,
+        wall: Timestamp,
+    ) -> Self {
+        let Again { judged_by, route } = routes;
+        Self { judged_by: Some(judged_by), ..Self::on(rules, route, request, wall) }
     }
 }

@@ -20,7 +20,7 @@ use super::exchange::{Arrival, Exchange};
 use super::refusing::Refused;
 use super::{Client, Gateway};
 use crate::boxed::boxed;
-use crate::engine::{self, AskedPolicies, Judgement, PeerView, Placed};
+use crate::engine::{self, Again, AskedPolicies, Judgement, PeerView, Placed};
 use crate::message::{Failure, recycle};
 use crate::server::ClientBody;
 use crate::telemetry::RequestTrace;
@@ -87,9 +87,10 @@ impl Gateway {
         self.count(judgement);
         if let Some(route) = self.overflow_of(judgement) {
             exchange.overflows(judgement.route);
+            let routes = Again { judged_by: judgement.route, route };
             let gateway = Rc::clone(self);
             let client = Rc::clone(client);
-            return Either::Right(boxed(|| gateway.overflow(route, client, head, body, exchange)));
+            return Either::Right(boxed(|| gateway.overflow(routes, client, head, body, exchange)));
         }
         exchange.judged(judgement);
         exchange.allow_origin(&head.headers);
@@ -175,10 +176,10 @@ impl Gateway {
         Ok(self.engine.judge(rules, &placed, moment, headroom, |_| true).await)
     }
 
-    /// The same for the route with this index.
+    /// The same once more.
     pub async fn judge_on(
         &self,
-        route: usize,
+        routes: Again,
         client: &Client,
         head: &Parts,
         has_content: bool,
@@ -187,7 +188,7 @@ impl Gateway {
     ) -> Result<Judgement<'_>, Failure> {
         let view = view(client, head, has_content, values)?;
         let rules = &self.snapshot.rules;
-        let placed = Placed::on(rules, route, &view, moment.wall);
+        let placed = Placed::again(rules, routes, &view, moment.wall);
         let headroom = |destination| self.headroom(destination);
         Ok(self.engine.judge(rules, &placed, moment, headroom, |_| true).await)
     }

@@ -24,6 +24,7 @@ use tollgate_core::time::monotonic;
 use super::body::ResponseBody;
 use super::exchange::Exchange;
 use super::{Client, Gateway};
+use crate::engine::Again;
 use crate::message::{
     Coding, Decoded, Decoder, Failure, Over, ReadBodySettings, recycle, wants_websocket,
 };
@@ -95,8 +96,9 @@ impl Gateway {
         exchange.has_read(content);
         // It counts when it is decided, which may be long after it has begun.
         let moment = self.engine.clock().moment();
+        let routes = Again { judged_by: route, route };
         let mut judged =
-            self.judge_on(route, &client, &head, true, exchange.values(), moment).await;
+            self.judge_on(routes, &client, &head, true, exchange.values(), moment).await;
         self.carry_out(&client, &mut judged, (head, body), exchange).await
     }
 

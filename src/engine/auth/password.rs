@@ -1,7 +1,7 @@
 //! The password of a request, before the credential of the request is judged.
 
 use tollgate_core::passwords::{Login, PasswordTable};
-use tollgate_core::policy::{PasswordAnswer, Subject};
+use tollgate_core::policy::{AuthFault, AuthMethod, AuthRefusal, PasswordAnswer, Subject};
 use tollgate_core::routes::Route;
 use tollgate_core::time::Timestamp;
 
@@ -20,6 +20,29 @@ impl Authentication {
         }
     }
 
+    /// Counts a wrong password of a route that needs to know the user and does not demand one. The
+    /// refusal is none if the request passes.
+    pub fn count_password(
+        &self,
+        route: &Route,
+        subject: &Subject<'_, '_>,
+        now: Timestamp,
+    ) -> Option<AuthRefusal> {
+        let is_shadow = subject.is_shadow();
+        // Where a user is demanded, the failure counts when it is told, except in shadow mode.
+        let counts_when_told = route.auth.contains(&AuthMethod::User) && !is_shadow;
+        if counts_when_told || !route.needs_user() || !subject.has_wrong_password() {
+            return None;
+        }
+        let wait = self.failures.count(subject, subject.failures()?, now)?;
+        if is_shadow {
+            return None;
+        }
+        let fault = AuthFault::TooManyFailures(wait);
+        self.metrics.count(Some(AuthMethod::User), fault.word());
+        Some(AuthRefusal { fault, challenges: subject.challenges(&route.auth) })
+    }
+
     async fn password_answer(
         &self,
         login: Login,
@@ -34,7 +57,7 @@ impl Authentication {
             None => {
                 let left = subject.failures().map(|limit| self.failures.left(subject, limit, now));
                 if left == Some(0) {
-                    // The failure is counted where it is told, and the answer is then 429.
+                    // When the failure is counted, the answer is 429.
                     return PasswordAnswer::Wrong;
                 }
                 let left = left.unwrap_or(u64::MAX);

@@ -140,7 +140,7 @@ impl<'g> Asking<'_, 'g> {
     /// What a request with this route would get.
     async fn judge(&self, placed: &Placed<'g, '_>, mut explanation: Explanation) -> Judged {
         let Self { limiter, auth, with, asked, now, wall } = *self;
-        let Placed { request, route: index, ref subject } = *placed;
+        let Placed { request, route: index, ref subject, .. } = *placed;
         let route = with.rules.route(index);
         let is_preflight = is_preflight(route, request);
         if with.rules.asks_for_credentials(index) {

@@ -77,8 +77,9 @@ families! {
     ).on_event();
     AUTH = Family::counter(
         "tollgate_auth_total", &["method", "result"], "requests",
-        "Requests on routes that demand a credential: by its method, none if there was none, and by \
-         passed or the reason why it did not pass.",
+        "Requests on routes that demand a credential, and others that are refused for too many wrong \
+         passwords: by its method, none if there was none, and by passed or the reason why it did \
+         not pass.",
     ).on_event();
     DECISIONS_BY_SOURCE = Family::counter(
         "tollgate_decisions_by_source_total", &["policy", "source"], "decisions",

@@ -2,6 +2,7 @@
 
 mod credentials;
 mod files;
+mod guesses;
 mod queue;
 
 use std::path::PathBuf;

@@ -46,6 +46,11 @@ impl<'r> Subject<'r, '_> {
         let _ = self.password.set(answer);
     }
 
+    /// Whether the password of the request was found wrong, or cannot be right.
+    pub fn has_wrong_password(&self) -> bool {
+        matches!(self.password.get(), Some(PasswordAnswer::Wrong))
+    }
+
     /// Takes the password of the request for that of its user, if there is such a user. Returns
     /// whether there is a password to check.
     pub fn assume_password(&self) -> bool {

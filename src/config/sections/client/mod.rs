@@ -64,8 +64,9 @@ pub struct RawClient {
     #[schemars(extend("x-default" = "every text is an API key"))]
     #[schemars(example = serde_json::json!({ "prefix": "acme", "file": "keys.yaml" }))]
     keys: Field<RawKeys>,
-    /// How many wrong credentials an address may send to routes with `auth`, on each node. Beyond it,
-    /// requests get 429, except those of clients that are known.
+    /// How many wrong credentials an address may send to routes with `auth`, and how many wrong
+    /// passwords to all routes that check them, on each node. Beyond it, requests get 429, except
+    /// those of clients that are known.
     #[schemars(extend("default" = "30/minute"))]
     #[schemars(example = &"10/minute")]
     failures: Field<Rate>,
