@@ -174,9 +174,9 @@ fn an_elastic_policy_does_not_raise_an_override() {
     let mut probes = [gateway.client()];
     eventually("it goes by them", || limits(&mut probes, "X-Client: probe") == [50]);
     let mut client = gateway.client();
-    let mut admitted = |name: &str| {
+    let admitted = |name: &str| {
         let field = format!("X-Client: {name}");
         (0..12).filter(|_| client.get("/", &[&field]).status == 200).count()
     };
-    assert_eq!(["slow", "fast", "other"].map(|name| admitted(name)), [1, 8, 6]);
+    assert_eq!(["slow", "fast", "other"].map(admitted), [1, 8, 6]);
 }
