@@ -136,6 +136,17 @@ struct Counts {
     accepted: bool,
     /// Wrong credentials.
     wrong: bool,
+    /// A wrong password, if wrong credentials count.
+    password: bool,
+}
+
+/// How far the credentials of a request were checked before.
+#[derive(Clone, Copy, Debug)]
+pub struct Checked {
+    /// Whether they are checked once more when the body was read. The request counts then.
+    pub again: bool,
+    /// Whether a wrong password was counted.
+    pub has_failed: bool,
 }
 
 impl Authentication {
@@ -193,16 +204,15 @@ impl Authentication {
         }
     }
 
-    /// What the request has proved. The refusal is none if the request passes. A request that is
-    /// checked `again`, when its body was read, counts then.
+    /// What the request has proved. The refusal is none if the request passes.
     pub fn check<'r>(
         &self,
         route: &Route,
         subject: &Subject<'r, '_>,
         now: Timestamp,
-        again: bool,
+        Checked { again, has_failed }: Checked,
     ) -> (Credential<'r>, Option<AuthRefusal>) {
-        let counts = Counts { accepted: !again, wrong: true };
+        let counts = Counts { accepted: !again, wrong: true, password: !has_failed };
         let (word, refusal) = self.prove(&route.auth, subject, now, counts);
         if refusal.is_none() && !again {
             self.note_use(subject, now);
@@ -223,7 +233,7 @@ impl Authentication {
         counts: bool,
     ) -> Result<(), AuthFault> {
         self.look_up_key(subject, now).await;
-        let counts = Counts { accepted: true, wrong: counts };
+        let counts = Counts { accepted: true, wrong: counts, password: counts };
         match self.prove(&[AuthMethod::ApiKey], subject, now, counts).1 {
             Some(refusal) => Err(refusal.fault),
             None => {
@@ -260,8 +270,12 @@ impl Authentication {
             return (Some(SHADOW), None);
         }
         // A fault that is told first hides no wrong password.
-        let is_wrong =
-            fault.is_wrong() || methods.contains(&AuthMethod::User) && subject.has_wrong_password();
+        let is_wrong = match subject.has_wrong_password() {
+            true if methods.contains(&AuthMethod::User) => {
+                counts.password || fault.is_wrong() && fault.method() != Some(AuthMethod::User)
+            }
+            _ => fault.is_wrong(),
+        };
         let too_many = match subject.failures() {
             Some(limit) if counts.wrong && is_wrong => self.failures.count(subject, limit, now),
             _ => None,

@@ -39,6 +39,7 @@ use crate::telemetry::{
     WorkerMetrics, WorkerRefusals, WorkerTop,
 };
 
+use auth::Checked;
 pub use auth::{AskedPolicies, Authentication, Credential, SharedAuth};
 pub use explain::{
     Asked, Description, DescriptionError, EstimatedTokens, Explaining, Explanation, Fields,
@@ -131,6 +132,18 @@ pub struct Judgement<'r> {
     pub named: Option<Box<Named<'r>>>,
     /// Whether its body must be read first. Nothing was decided then.
     pub awaits_body: bool,
+    /// Whether a wrong password of the request was counted.
+    pub has_failed: bool,
+}
+
+/// What the credentials of a request have proved.
+#[derive(Default)]
+struct Proved<'r> {
+    credential: Credential<'r>,
+    /// None: the request passes.
+    refusal: Option<AuthRefusal>,
+    /// Whether a wrong password was counted.
+    has_failed: bool,
 }
 
 impl Judgement<'_> {
@@ -248,13 +261,13 @@ impl Engine {
         }
         let begun = timer.begin();
         let policies = route.policies.iter().filter(|policy| applies(policy));
-        let mut credential = Credential::default();
-        let mut refusal = None;
+        let mut proved = Proved { has_failed: placed.has_failed, ..Proved::default() };
         now = self.look_up_key(rules, index, subject, now).await;
         // A preflight has no credentials, and is no request of its client alone.
         if !is_preflight {
-            (credential, refusal) = self.check_credentials(rules, placed, now, awaits_body);
+            proved = self.check_credentials(rules, placed, now, awaits_body);
         }
+        let Proved { credential, refusal, has_failed } = proved;
         if refusal.is_none()
             && !is_preflight
             && let Some(denial) = access.ask(&route.access, AccessStep::AfterAuth, subject)
@@ -304,32 +317,34 @@ impl Engine {
             is_preflight,
             named: Named::of(subject.agent(), model),
             awaits_body: is_undecided,
+            has_failed,
         }
     }
 
-    /// What a request has proved. The refusal is none if the request passes.
+    /// What a request has proved. A wrong password counts once for each request.
     fn check_credentials<'r>(
         &self,
         rules: &'r Rules,
         placed: &Placed<'r, '_>,
         now: Timestamp,
         awaits_body: bool,
-    ) -> (Credential<'r>, Option<AuthRefusal>) {
-        let Placed { route: index, ref subject, judged_by, .. } = *placed;
+    ) -> Proved<'r> {
+        let Placed { route: index, ref subject, mut has_failed, .. } = *placed;
         let auth = &self.deciding.auth;
         let route = rules.route(index);
-        // A wrong password counts once for each request.
-        let may_count = || !judged_by.is_some_and(|it| rules.route(it).needs_user());
+        let mut proved = Proved::default();
         if subject.has_passwords()
-            && may_count()
-            && let Some(refusal) = auth.count_password(route, subject, now)
+            && !has_failed
+            && let Some(failure) = auth.count_password(route, subject, now)
         {
-            return (Credential::default(), Some(refusal));
+            has_failed = true;
+            proved.refusal = failure.refusal;
         }
-        match rules.asks_for_credentials(index) {
-            true => auth.check(route, subject, now, awaits_body),
-            false => (Credential::default(), None),
+        if proved.refusal.is_none() && rules.asks_for_credentials(index) {
+            let checked = Checked { again: awaits_body, has_failed };
+            (proved.credential, proved.refusal) = auth.check(route, subject, now, checked);
         }
+        Proved { has_failed, ..proved }
     }
 
     /// The judgement of a request that an access list denies. No policy is asked.
@@ -361,6 +376,7 @@ impl Engine {
             is_preflight: false,
             named: Named::of(subject.agent(), None),
             awaits_body: false,
+            has_failed: false,
         }
     }
 

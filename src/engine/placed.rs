@@ -15,18 +15,17 @@ pub struct Placed<'r, 'q> {
     pub route: usize,
     /// The client, as the policies of the route see it.
     pub subject: Subject<'r, 'q>,
-    /// The index of the route that has judged the request before, if one has. Its body was read since,
-    /// or that route hands it over.
-    pub judged_by: Option<usize>,
+    /// Whether a wrong password of the request was counted when it was judged before.
+    pub has_failed: bool,
 }
 
-/// The routes of a request that is judged once more.
+/// A request that is judged once more: its body was read since, or another route takes it over.
 #[derive(Clone, Copy, Debug)]
 pub struct Again {
-    /// The index of the route that has judged it before.
-    pub judged_by: usize,
-    /// The index of the route that judges it now. It is the same one after its body was read.
+    /// The index of the route that judges it now.
     pub route: usize,
+    /// Whether its wrong password was counted before.
+    pub has_failed: bool,
 }
 
 impl<'r, 'q> Placed<'r, 'q> {
@@ -59,17 +58,17 @@ impl<'r, 'q> Placed<'r, 'q> {
         wall: Timestamp,
     ) -> Self {
         let subject = rules.subject(request, route, wall);
-        Self { request, route, subject, judged_by: None }
+        Self { request, route, subject, has_failed: false }
     }
 
     /// A request that is judged once more.
     pub fn again(
         rules: &'r Rules,
-        routes: Again,
+        again: Again,
         request: &'q RequestView<'q>,
         wall: Timestamp,
     ) -> Self {
-        let Again { judged_by, route } = routes;
-        Self { judged_by: Some(judged_by), ..Self::on(rules, route, request, wall) }
+        let Again { route, has_failed } = again;
+        Self { has_failed, ..Self::on(rules, route, request, wall) }
     }
 }

@@ -195,7 +195,12 @@ impl Settlement {
     pub fn closing_known(mut self: Box<Self>) -> Option<Box<Self>> {
         self.lease.close_known();
         self.later = self.later.take().and_then(Self::closing_known);
-        if self.lease.is_empty() { self.later.take() } else { Some(self) }
+        if !self.lease.is_empty() {
+            return Some(self);
+        }
+        let mut later = self.later.take()?;
+        later.unanswered = self.unanswered.clone();
+        Some(later)
     }
 
     /// Adds the settlement of the second decision on the request.

@@ -23,7 +23,7 @@ use super::dispatch::Admission;
 use super::exchange::Exchange;
 use super::refusing::Refused;
 use super::{Client, Gateway};
-use crate::engine::{self, Credential, Judgement, PeerView};
+use crate::engine::{self, Again, Credential, Judgement, PeerView};
 use crate::message::{
     Answered, AuthorizerQuestion, AuthorizerSettings, Failure, QuestionOrigin, Taken,
     authorizer_question, recycle,
@@ -40,15 +40,18 @@ pub struct First {
     decision: OwnedDecision,
     credential: Credential<'static>,
     admission: Admission,
+    /// Whether a wrong password was counted.
+    has_failed: bool,
 }
 
 impl First {
     /// As a request is judged.
     pub fn of(judgement: &mut Judgement<'_>, admission: Admission) -> Self {
+        let has_failed = judgement.has_failed;
         let decision = &mut judgement.decision;
         let taken = std::mem::replace(decision, Decision::uncounted(Outcome::Admit));
         let credential = std::mem::take(&mut judgement.credential).into_owned();
-        Self { decision: taken.into_owned(), credential, admission }
+        Self { decision: taken.into_owned(), credential, admission, has_failed }
     }
 }
 
@@ -191,7 +194,7 @@ impl Gateway {
         has_content: bool,
         exchange: &mut Exchange,
     ) -> Passed {
-        let First { decision, admission, .. } = first;
+        let First { decision, admission, has_failed, .. } = first;
         let rules = &self.snapshot.rules;
         let route = admission.route;
         let second = part(&rules.route(route).policies, true);
@@ -215,7 +218,8 @@ impl Gateway {
             }
         };
         let headroom = self.headroom(admission.destination());
-        let mut judgement = self.engine.judge_authorized(rules, route, &view, headroom).await;
+        let again = Again { route, has_failed };
+        let mut judgement = self.engine.judge_authorized(rules, again, &view, headroom).await;
         self.metrics.decided(&second, &judgement.decision);
         if !matches!(judgement.decision.outcome, Outcome::Admit) {
             exchange.give_back();

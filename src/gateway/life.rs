@@ -79,18 +79,18 @@ impl Gateway {
         if judgement.awaits_body {
             let gateway = Rc::clone(self);
             let client = Rc::clone(client);
-            let route = judgement.route;
+            let again = Again { route: judgement.route, has_failed: judgement.has_failed };
             return Either::Right(boxed(|| {
-                gateway.read_first(route, client, head, body, exchange)
+                gateway.read_first(again, client, head, body, exchange)
             }));
         }
         self.count(judgement);
         if let Some(route) = self.overflow_of(judgement) {
             exchange.overflows(judgement.route);
-            let routes = Again { judged_by: judgement.route, route };
+            let again = Again { route, has_failed: judgement.has_failed };
             let gateway = Rc::clone(self);
             let client = Rc::clone(client);
-            return Either::Right(boxed(|| gateway.overflow(routes, client, head, body, exchange)));
+            return Either::Right(boxed(|| gateway.overflow(again, client, head, body, exchange)));
         }
         exchange.judged(judgement);
         exchange.allow_origin(&head.headers);
@@ -179,7 +179,7 @@ impl Gateway {
     /// The same once more.
     pub async fn judge_on(
         &self,
-        routes: Again,
+        again: Again,
         client: &Client,
         head: &Parts,
         has_content: bool,
@@ -188,7 +188,7 @@ impl Gateway {
     ) -> Result<Judgement<'_>, Failure> {
         let view = view(client, head, has_content, values)?;
         let rules = &self.snapshot.rules;
-        let placed = Placed::again(rules, routes, &view, moment.wall);
+        let placed = Placed::again(rules, again, &view, moment.wall);
         let headroom = |destination| self.headroom(destination);
         Ok(self.engine.judge(rules, &placed, moment, headroom, |_| true).await)
     }

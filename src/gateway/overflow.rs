@@ -35,10 +35,10 @@ impl Gateway {
         self.snapshot.rules.route(route).overflow.as_deref()?.route_after(decision)
     }
 
-    /// The rest of the life of a request that overflows from one of these routes to the other.
+    /// The rest of the life of a request that overflows to the route that judges it again.
     pub async fn overflow(
         self: Rc<Self>,
-        routes: Again,
+        again: Again,
         client: Rc<Client>,
         head: Parts,
         body: ClientBody,
@@ -52,7 +52,7 @@ impl Gateway {
         // A body that was read is there, even if it has no bytes.
         let has_content = matches!(values, Content::Read(_)) || !body.is_end_stream();
         let moment = self.engine.clock().moment();
-        let mut judged = self.judge_on(routes, &client, &head, has_content, values, moment).await;
+        let mut judged = self.judge_on(again, &client, &head, has_content, values, moment).await;
         self.carry_out(&client, &mut judged, (head, body), exchange).await
     }
 }

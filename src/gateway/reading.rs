@@ -70,16 +70,16 @@ impl From<Failure> for Unread {
 }
 
 impl Gateway {
-    /// The rest of the life of a request of the route with this index, whose policies need its
-    /// body. Its access lists allow it, and it has the credentials that the route demands.
+    /// The rest of the life of a request whose policies need its body. Its access lists allow it, and it has the credentials that the route demands.
     pub async fn read_first(
         self: Rc<Self>,
-        route: usize,
+        again: Again,
         client: Rc<Client>,
         mut head: Parts,
         body: ClientBody,
         mut exchange: Exchange,
     ) -> Response<ResponseBody> {
+        let route = again.route;
         exchange.selected(route);
         let begun = monotonic();
         let read = self.read_in_time(route, &client, &mut head, body).await;
@@ -96,9 +96,8 @@ impl Gateway {
         exchange.has_read(content);
         // It counts when it is decided, which may be long after it has begun.
         let moment = self.engine.clock().moment();
-        let routes = Again { judged_by: route, route };
         let mut judged =
-            self.judge_on(routes, &client, &head, true, exchange.values(), moment).await;
+            self.judge_on(again, &client, &head, true, exchange.values(), moment).await;
         self.carry_out(&client, &mut judged, (head, body), exchange).await
     }
 

@@ -136,6 +136,36 @@ fn what_was_reserved_stays_charged_once_an_endpoint_has_the_request() {
     assert_eq!(warnings.filter(|line| line.contains("broken")).count(), 1, "{log}");
 }
 
+/// Regression: with an authorizer, the attempts were counted for the first decision only, which has
+/// nothing to settle. Where the upstream has a bound, the second one did not learn of them.
+#[test]
+fn a_policy_that_needs_the_authorizer_keeps_its_reservation_too() {
+    let silent = silent();
+    let sso = answering("HTTP/1.1 200 OK\r\nRemote-User: ann\r\nContent-Length: 0\r\n\r\n");
+    for bound in ["", ", max_in_flight: 9", ", max_connections: 9"] {
+        let gateway = Gateway::start(&format!(
+            "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+             runtime: {{ workers: 1 }}\n\
+             authorizers: {{ sso: {{ http: \"http://{}/\", take: [remote-user] }} }}\n\
+             policies:\n  \
+               fixed: {{ key: ip, limit: 100/day }}\n  \
+               p: {{ key: \"authorizer:remote-user\", limit: 1000/day, missing_key: deny, \
+                 cost: {{ reserve: 100, settle: {{ body: /n }} }} }}\n\
+             routes: [{{ path: /*, upstream: a, authorizer: sso, policies: [fixed, p], \
+               timeouts: {{ response: 300ms }} }}]\n\
+             upstreams: {{ a: {{ endpoints: [\"http://{}\"]{bound} }} }}\n",
+            sso.address(),
+            silent.address(),
+        ));
+        for ended in 1..=2 {
+            let response = gateway.client().get("/", &["Connection: close"]);
+            assert_eq!(response.status, 504, "{bound}");
+            let line = &gateway.access_lines(ended)[ended - 1];
+            assert_eq!(line["unsettled"], "broken", "{bound}: {line}");
+        }
+    }
+}
+
 /// The upstream has read the estimated input, and its output is not known.
 #[test]
 fn with_estimate_the_input_counts_of_a_request_that_was_not_answered() {

@@ -217,7 +217,8 @@ impl Membership {
         Ok(self.secret)
     }
 
-    /// Warns once if gateways without a configured secret count under another one.
+    /// Warns once if gateways without a configured secret count under another one. They can come later
+    /// than this gateway.
     ///
     /// # Errors
     /// If Redis does not answer.
@@ -229,6 +230,9 @@ impl Membership {
         let mut look = pipe();
         look.cmd("GET").arg(&key);
         let copies = self.copies(&key, &look).await?;
+        if copies.iter().all(Option::is_none) {
+            return Ok(());
+        }
         let differs = |copy: &String| bytes(copy).as_ref() != Some(self.secret.expose());
         if copies.iter().flatten().any(differs) {
             warn!(

@@ -63,6 +63,7 @@ pub struct NodeState {
     pub(super) memory: Arc<MemoryStore>,
     pub(super) fallback: Fallback,
     pub(super) refunds: SharedRefunds,
+    pub(super) late_charges: Mutex<LateCharges>,
     /// The settings on which all nodes agree.
     pub(super) cluster_state: watch::Receiver<ClusterState>,
     pub(super) nodes_alive: Arc<NodeCount>,
@@ -107,6 +108,7 @@ impl NodeState {
             secret,
             memory,
             fallback,
+            late_charges: Mutex::default(),
             refunds: SharedRefunds::default(),
             cluster_state,
             nodes_alive: Arc::default(),
@@ -166,7 +168,6 @@ pub struct RedisStore {
     pub(super) inquiries: Inquiries,
     pub(super) last_clock: Cell<Option<StoreClock>>,
     pub(super) in_flight: Rc<RefCell<InFlight>>,
-    pub(super) late_charges: RefCell<LateCharges>,
     pub(super) background: BackgroundTasks,
 }
 
@@ -202,7 +203,6 @@ impl RedisStore {
             inquiries: Inquiries::default(),
             last_clock: Cell::new(None),
             in_flight: Rc::default(),
-            late_charges: RefCell::default(),
             background: BackgroundTasks::new(),
         }
     }
@@ -287,7 +287,7 @@ impl RedisStore {
         let Correction { ref charge, op, .. } = *correction;
         let nodes = self.nodes();
         let store_now = self.store_time(now);
-        let belongs = self.late_charges.borrow_mut().correct(charge.key, op);
+        let belongs = self.node.late_charges.lock().correct(charge.key, op);
         match belongs {
             Belongs::Here => {
                 self.node.local.imposes(charge, op, store_now);
@@ -295,6 +295,10 @@ impl RedisStore {
             }
             Belongs::Share => self.node.fallback.change(charge, op, nodes, store_now),
             Belongs::Store(op) => self.correct_in_store(charge, op, now, None),
+            Belongs::Both(of_store) => {
+                self.node.fallback.change(charge, op, nodes, store_now);
+                self.correct_in_store(charge, of_store, now, None);
+            }
         }
     }
 

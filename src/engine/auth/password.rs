@@ -7,6 +7,12 @@ use tollgate_core::time::Timestamp;
 
 use super::Authentication;
 
+/// A wrong password that was counted.
+pub struct PasswordFailure {
+    /// None: the request passes.
+    pub refusal: Option<AuthRefusal>,
+}
+
 impl Authentication {
     /// Has the password of a request checked, if its route needs to know the user. One whose result
     /// is not known is not checked for an address with too many failures.
@@ -20,27 +26,27 @@ impl Authentication {
         }
     }
 
-    /// Counts a wrong password of a route that needs to know the user and does not demand one. The
-    /// refusal is none if the request passes.
+    /// Counts a wrong password of a route that needs to know the user and does not demand one. None:
+    /// nothing is counted.
     pub fn count_password(
         &self,
         route: &Route,
         subject: &Subject<'_, '_>,
         now: Timestamp,
-    ) -> Option<AuthRefusal> {
+    ) -> Option<PasswordFailure> {
         let is_shadow = subject.is_shadow();
         // Where a user is demanded, the failure counts when it is told, except in shadow mode.
         let counts_when_told = route.auth.contains(&AuthMethod::User) && !is_shadow;
         if counts_when_told || !route.needs_user() || !subject.has_wrong_password() {
             return None;
         }
-        let wait = self.failures.count(subject, subject.failures()?, now)?;
-        if is_shadow {
-            return None;
-        }
-        let fault = AuthFault::TooManyFailures(wait);
-        self.metrics.count(Some(AuthMethod::User), fault.word());
-        Some(AuthRefusal { fault, challenges: subject.challenges(&route.auth) })
+        let wait = self.failures.count(subject, subject.failures()?, now);
+        let refusal = wait.filter(|_| !is_shadow).map(|wait| {
+            let fault = AuthFault::TooManyFailures(wait);
+            self.metrics.count(Some(AuthMethod::User), fault.word());
+            AuthRefusal { fault, challenges: subject.challenges(&route.auth) }
+        });
+        Some(PasswordFailure { refusal })
     }
 
     async fn password_answer(

@@ -97,6 +97,42 @@ fn a_route_that_takes_what_overflows_bounds_them() {
     assert_eq!(checks(&gateway), 3);
 }
 
+/// Regression: a route without `cors` takes a preflight that overflows for an ordinary request, and did
+/// not count its wrong password. A route with `auth` counted that of any other request once more.
+#[test]
+fn a_request_that_overflows_counts_once_whatever_route_checks_it() {
+    let preflight = ["Origin: https://a.test", "Access-Control-Request-Method: GET"];
+    for (method, path, fields, status) in
+        [("OPTIONS", "/preflight", &preflight[..], 403), ("GET", "/ordinary", &[], 401)]
+    {
+        let users = Users::new();
+        let gateway = users.start(
+            "failures: 3/hour",
+            "access: { staff: { rules: [{ allow: { values: { user: [ann] } } }], else: deny } }\n\
+             policies:\n  \
+               any: { key: { first: [user, ip] }, limit: 1000/hour }\n  \
+               small: { key: global, limit: 1/day, exempt_preflights: false }\n\
+             routes:\n  \
+               - { path: /preflight, policies: [small, any], respond: { body: ok }, \
+                   cors: { origins: [\"*\"], methods: [GET] }, \
+                   overflow: { policies: [small], route: staff } }\n  \
+               - { path: /ordinary, policies: [small, any], respond: { body: ok }, \
+                   overflow: { policies: [small], route: demanding } }\n  \
+               - { path: /a, name: staff, access: [staff], policies: [any], respond: {} }\n  \
+               - { path: /b, name: demanding, auth: [user], respond: {} }\n",
+        );
+        let mut client = gateway.client();
+        assert_eq!(client.get(path, &[]).status, 200);
+        let statuses = [0, 1, 2, 3].map(|number| {
+            let wrong = wrong(number);
+            let fields = [fields, &[&*wrong]].concat();
+            client.request(method, path, &fields, b"").status
+        });
+        assert_eq!(statuses, [status, status, status, 429], "{path}");
+        assert_eq!(checks(&gateway), 3, "{path}");
+    }
+}
+
 #[test]
 fn what_other_proxies_ask_counts_too() {
     let users = Users::new();

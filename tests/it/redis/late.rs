@@ -122,6 +122,32 @@ fn what_a_response_gives_back_around_a_late_answer_is_given_back_in_redis() {
     });
 }
 
+/// Regression: such units stayed charged above the limit.
+#[test]
+fn what_a_response_gives_back_after_a_late_refusal_is_given_back_in_redis() {
+    run(async {
+        let redis = Redis::start(Options::default());
+        let wire = Wire::to(redis.port());
+        let daily = |limit| Algorithm::FixedWindow(FixedWindow::new(quota(limit, Span::DAY)));
+        let narrow = daily(6);
+        let wide = daily(100);
+        let [first, second] = [on(&wire).await, on(&wire).await];
+        assert_eq!(ask(&first, charge(1, &narrow, 5)).await, (true, Source::Store));
+        wire.set(Fault::Delay(TIMEOUT * 3 / 2));
+        // The share of the second node has room, and Redis has not.
+        let late = charge(1, &narrow, 3);
+        let Decided { at, answers } = second.apply(&[late], Clock::System.now()).await;
+        assert_eq!((answers[0].verdict.admitted, answers[0].source), (true, Source::Local));
+        wire.set(Fault::None);
+        sleep(TIMEOUT * 5).await;
+        assert_eq!(used(&wire, &second, charge(1, &wide, 1)).await, 8);
+        let op = Op::Cancel { cost: 3, taken: at };
+        let correction = Correction { charge: late, source: Source::Local, op };
+        second.correct(&[correction], Clock::System.now());
+        assert_eq!(used(&wire, &second, charge(1, &wide, 1)).await, 5);
+    });
+}
+
 /// Regression: a report beyond the limit that this node had counted alone was charged once more,
 /// because the late answer says that it does not fit.
 #[test]

@@ -30,7 +30,7 @@ use super::{Heard, Part, Round, Slot};
 use crate::StoreError;
 use crate::codec::Asked;
 use crate::deadline::LateReply;
-use crate::shared::late_charges::Refunds;
+use crate::shared::late_charges::{LateOutcome, Refunds};
 use crate::shared::{fallback, late_charges};
 
 /// The part of a request at one destination whose reply is late. It is a round with one part.
@@ -68,7 +68,7 @@ impl Round<'_> {
         let is_admitted = !self.is_refused();
         let overdue = Overdue { round, is_admitted, taken: self.at, judged: self.store_now() };
         for (_, charge) in overdue.counted_locally() {
-            self.store.late_charges.borrow_mut().begin(charge.key, overdue.taken);
+            self.store.node.late_charges.lock().begin(charge.key, overdue.taken);
         }
         self.store.background.begin(overdue.settle(reply));
     }
@@ -86,7 +86,9 @@ impl Overdue {
         match heard {
             Some(Ok(heard)) => self.counted(heard),
             Some(Err(error)) if !error.may_have_counted() => self.not_counted(),
-            _ => self.counted_locally().for_each(|(_, charge)| drop(self.end(&charge, None))),
+            _ => self.counted_locally().for_each(|(_, charge)| {
+                self.end(&charge, LateOutcome::Uncounted);
+            }),
         }
         let local = &self.round.store.node.local;
         for charge in self.round.asked_charges() {
@@ -111,20 +113,20 @@ impl Overdue {
         let fallback = &store.node.fallback;
         let store_now = store.store_time(store.clock.now());
         for (_, charge) in self.counted_locally() {
-            let units = self.left(&charge);
+            let units = self.left(&charge, LateOutcome::Uncounted);
             let since = fallback.since(&charge, store.nodes(), store_now);
             fallback.owe(&charge, units, since, store_now);
         }
     }
 
     /// The units of a charge that the store has not counted, without those that were given back.
-    fn left(&self, charge: &Charge<'_>) -> u64 {
-        charge.cost.saturating_sub(late_charges::units(&self.end(charge, None)))
+    fn left(&self, charge: &Charge<'_>, outcome: LateOutcome) -> u64 {
+        charge.cost.saturating_sub(late_charges::units(&self.end(charge, outcome)))
     }
 
     /// See [`LateCharges::end`](late_charges::LateCharges::end).
-    fn end(&self, charge: &Charge<'_>, counted: Option<Timestamp>) -> Refunds {
-        self.round.store.late_charges.borrow_mut().end(charge.key, self.taken, counted)
+    fn end(&self, charge: &Charge<'_>, outcome: LateOutcome) -> Refunds {
+        self.round.store.node.late_charges.lock().end(charge.key, self.taken, outcome)
     }
 
     /// The store has decided the part.
@@ -147,13 +149,13 @@ impl Overdue {
         for (slot, charge) in self.counted_locally() {
             // A charge that does not bind may be refused in a request that is admitted.
             if refused || !slot.is_counted_by_store() {
-                match self.left(&charge) {
+                match self.left(&charge, LateOutcome::Refused(at)) {
                     0 => {}
                     units => store.charge_in_store(&round.encoder, &charge, units, now, None, true),
                 }
                 continue;
             }
-            let refunds = self.end(&charge, Some(at));
+            let refunds = self.end(&charge, LateOutcome::Counted(at));
             let cost = charge.cost.saturating_sub(late_charges::units(&refunds));
             let in_share = Charge { cost, ..charge };
             let fallback = &store.node.fallback;

@@ -7,6 +7,8 @@
 //!   are given back to the store as well if it has counted the charge, and are not charged there if it
 //!   has not.
 //! - If the store has counted the charge, a later correction belongs to the store alone.
+//! - If the store has refused the charge, it is charged there above the limit, and stays in the share. A
+//!   later correction belongs to both.
 //!
 //! A charge is known here until its correction comes, and at most until [`MAX_LATE`] others have come.
 //! Most charges are never corrected.
@@ -19,7 +21,7 @@ use tollgate_core::digest::Key;
 use tollgate_core::time::Timestamp;
 
 /// The maximum number of charges that are known.
-const MAX_LATE: usize = 4096;
+const MAX_LATE: usize = 16_384;
 
 /// A charge: its counter, and when this node has decided it, by the store's clock.
 type Id = (Key, Timestamp);
@@ -32,6 +34,19 @@ enum Place {
     Unknown(Refunds),
     /// In the store, since this time by its clock.
     Store(Timestamp),
+    /// In this node's share, and in the store since this time.
+    Both(Timestamp),
+}
+
+/// What the late reply says of a charge.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LateOutcome {
+    /// The store has counted it at this time.
+    Counted(Timestamp),
+    /// The store has refused it at this time, and is to charge what is left of it.
+    Refused(Timestamp),
+    /// It is not in the store, or that is not known.
+    Uncounted,
 }
 
 /// Operations that give units back.
@@ -46,9 +61,11 @@ pub(crate) enum Belongs {
     Share,
     /// To the store, by this operation.
     Store(Op),
+    /// To this node's share, and to the store by this operation.
+    Both(Op),
 }
 
-/// The charges of one worker whose reply is late.
+/// The charges of one node whose reply is late.
 #[derive(Debug, Default)]
 pub(crate) struct LateCharges {
     places: HashMap<Id, Place>,
@@ -83,27 +100,33 @@ impl LateCharges {
                 self.places.remove(&(key, taken));
                 Belongs::Store(taken_at(op, at))
             }
+            // The excess becomes a debt of this node.
+            Some(Place::Both(_)) if given_back(op) == 0 => Belongs::Here,
+            Some(&mut Place::Both(at)) => {
+                self.places.remove(&(key, taken));
+                Belongs::Both(taken_at(op, at))
+            }
         }
     }
 
-    /// The reply about a charge has come, or never comes. `counted`: when the store has counted it, if
-    /// it has. Returns the operations that have given back units meanwhile.
-    pub(crate) fn end(
-        &mut self,
-        key: Key,
-        taken: Timestamp,
-        counted: Option<Timestamp>,
-    ) -> Refunds {
+    /// The reply about a charge has come, or never comes. Returns the operations that have given back
+    /// units meanwhile: those for the store, if it has counted the charge.
+    pub(crate) fn end(&mut self, key: Key, taken: Timestamp, outcome: LateOutcome) -> Refunds {
         let Some(Place::Unknown(refunds)) = self.places.remove(&(key, taken)) else {
             return Refunds::new();
         };
-        match counted {
-            Some(at) if refunds.is_empty() => {
-                self.places.insert((key, taken), Place::Store(at));
-                refunds
-            }
-            Some(at) => refunds.into_iter().map(|op| taken_at(op, at)).collect(),
-            None => refunds,
+        let place = match outcome {
+            LateOutcome::Counted(at) => Some(Place::Store(at)),
+            LateOutcome::Refused(at) => Some(Place::Both(at)),
+            LateOutcome::Uncounted => None,
+        };
+        // A charge is corrected once.
+        if let (Some(place), true) = (place, refunds.is_empty()) {
+            self.places.insert((key, taken), place);
+        }
+        match outcome {
+            LateOutcome::Counted(at) => refunds.into_iter().map(|op| taken_at(op, at)).collect(),
+            LateOutcome::Refused(_) | LateOutcome::Uncounted => refunds,
         }
     }
 }
@@ -159,15 +182,19 @@ mod tests {
         Op::Settle { reserved, actual, taken }
     }
 
+    const OUTCOMES: [LateOutcome; 3] =
+        [LateOutcome::Counted(COUNTED), LateOutcome::Refused(COUNTED), LateOutcome::Uncounted];
+
     #[test]
     fn units_that_are_given_back_before_the_reply_are_told_with_it() {
         let mut late = LateCharges::default();
-        for (number, counted) in [(1, Some(COUNTED)), (2, None)] {
+        for (number, outcome) in (1..).zip(OUTCOMES) {
             late.begin(key(number), DECIDED);
             assert_eq!(late.correct(key(number), settle(5, 2, DECIDED)), Belongs::Share);
-            let refunds = late.end(key(number), DECIDED, counted);
+            let refunds = late.end(key(number), DECIDED, outcome);
             assert_eq!(units(&refunds), 3);
-            assert_eq!(refunds[..], [settle(5, 2, counted.unwrap_or(DECIDED))]);
+            let at = if let LateOutcome::Counted(at) = outcome { at } else { DECIDED };
+            assert_eq!(refunds[..], [settle(5, 2, at)]);
             assert_eq!(late.correct(key(number), cancel(2, DECIDED)), Belongs::Here);
         }
     }
@@ -175,31 +202,43 @@ mod tests {
     #[test]
     fn a_correction_after_the_reply_belongs_to_what_has_counted_the_charge() {
         let mut late = LateCharges::default();
-        for (number, counted) in [(1, Some(COUNTED)), (2, None)] {
+        for (number, outcome) in (1..).zip(OUTCOMES) {
             late.begin(key(number), DECIDED);
-            assert!(late.end(key(number), DECIDED, counted).is_empty());
-            let expected = match counted {
-                Some(at) => Belongs::Store(cancel(5, at)),
-                None => Belongs::Here,
+            assert!(late.end(key(number), DECIDED, outcome).is_empty());
+            let expected = match outcome {
+                LateOutcome::Counted(at) => Belongs::Store(cancel(5, at)),
+                LateOutcome::Refused(at) => Belongs::Both(cancel(5, at)),
+                LateOutcome::Uncounted => Belongs::Here,
             };
             assert_eq!(late.correct(key(number), cancel(5, DECIDED)), expected);
+            assert_eq!(late.correct(key(number), cancel(5, DECIDED)), Belongs::Here, "once");
         }
-        late.begin(key(1), DECIDED);
-        late.end(key(1), DECIDED, Some(COUNTED));
-        assert_eq!(
-            late.correct(key(1), settle(2, 9, DECIDED)),
-            Belongs::Store(settle(2, 9, COUNTED))
-        );
     }
 
     #[test]
-    fn other_charges_and_an_excess_belong_to_this_node() {
+    fn an_excess_belongs_to_the_store_or_becomes_a_debt_of_this_node() {
+        let mut late = LateCharges::default();
+        let excess = settle(2, 9, DECIDED);
+        late.begin(key(1), DECIDED);
+        assert_eq!(late.correct(key(1), excess), Belongs::Here);
+        for (outcome, expected) in OUTCOMES.into_iter().zip([
+            Belongs::Store(settle(2, 9, COUNTED)),
+            Belongs::Here,
+            Belongs::Here,
+        ]) {
+            late.begin(key(1), DECIDED);
+            assert!(late.end(key(1), DECIDED, outcome).is_empty());
+            assert_eq!(late.correct(key(1), excess), expected, "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn other_charges_belong_to_this_node() {
         let mut late = LateCharges::default();
         late.begin(key(1), DECIDED);
         assert_eq!(late.correct(key(2), cancel(1, DECIDED)), Belongs::Here);
         assert_eq!(late.correct(key(1), cancel(1, COUNTED)), Belongs::Here);
-        assert_eq!(late.correct(key(1), settle(2, 9, DECIDED)), Belongs::Here);
-        assert!(late.end(key(1), DECIDED, None).is_empty());
+        assert!(late.end(key(1), DECIDED, LateOutcome::Uncounted).is_empty());
     }
 
     #[test]
@@ -213,7 +252,7 @@ mod tests {
         assert_eq!(late.correct(key(9), cancel(1, DECIDED)), Belongs::Here);
         assert_eq!(late.correct(key(10), cancel(1, DECIDED)), Belongs::Share);
         for number in 0..most {
-            late.end(key(number), DECIDED, Some(COUNTED));
+            late.end(key(number), DECIDED, LateOutcome::Counted(COUNTED));
             late.correct(key(number), cancel(1, DECIDED));
             late.begin(key(number), DECIDED);
         }
