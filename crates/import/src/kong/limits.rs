@@ -143,7 +143,7 @@ impl Limits<'_> {
         match (self.nodes, is_different) {
             (Some(nodes @ 2..), _) => {
                 let what = format!(
-                    "{what}; {nodes} nodes admitted {nodes} times as much with policy: local"
+                    "{what}; {nodes} nodes admitted {nodes} times as much, because they counted apart"
                 );
                 self.notes.different(name, place, what);
             }

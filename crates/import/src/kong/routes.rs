@@ -91,21 +91,24 @@ impl Reader<'_> {
         }
         let conditions = self.conditions(own)?;
         let service = own.service.as_deref().and_then(|name| self.entities.service_named(name));
-        let fields = self.plugins(own);
         let mut texts = node.get("paths").texts();
         if texts.is_empty() {
             texts.push("/");
         }
+        for text in texts.iter().filter(|text| text.starts_with('~')) {
+            let what = format!("{text}: no regular expressions: write routes for its paths");
+            self.notes.lost_route("paths", node.get("paths").place, what);
+        }
+        texts.retain(|text| !text.starts_with('~'));
+        if texts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let fields = self.plugins(own);
         let has_hosts = !node.get("hosts").texts().is_empty();
         let is_plain = !node.get("hosts").texts().iter().any(|host| host.contains('*'));
         let headers = node.get("headers").fields().len();
         let mut drafts = Vec::new();
         for text in texts {
-            if text.starts_with('~') {
-                let what = format!("{text}: no regular expressions: write routes for its paths");
-                self.notes.lost_route("paths", node.get("paths").place, what);
-                continue;
-            }
             let path = written(text)?;
             let (mut route, difference) = self.path(&path, node, service);
             if let Some(what) = difference {

@@ -73,6 +73,7 @@ impl Upstreams<'_> {
         let mut servers = Vec::new();
         let mut hosts = BTreeSet::new();
         let name = upstream.str("name");
+        let host_header = upstream.get("host_header");
         let outside = self.entities.targets.iter().filter(|it| {
             it.get("upstream").text().or_else(|| it.at(&["upstream", "name"]).text()) == Some(name)
         });
@@ -95,14 +96,19 @@ impl Upstreams<'_> {
             self.notes.taken("targets", it.place, format!("endpoint {text}"));
             let port = port.unwrap_or(8000);
             // Kong adds the port of the target to host_header, too.
-            let sent = upstream.get("host_header").text().unwrap_or(host);
+            let sent = host_header.text().unwrap_or(host);
             hosts.insert(target.authority(sent, port));
             servers.push(Server { url: target.url(host, port), weight });
         }
-        let host = match (hosts.pop_first(), hosts.is_empty()) {
-            (Some(host), true) => Host::One(host),
-            (Some(_), false) => Host::Several,
-            (None, _) => return Err(format!("the upstream {name} has no target")),
+        let host = match (hosts.pop_first(), hosts.is_empty(), host_header.text()) {
+            (Some(host), true, _) => Host::One(host),
+            (Some(_), false, Some(text)) => {
+                let what = format!("{name}: Kong adds the port of the target to {text}");
+                self.notes.different("host_header", host_header.place, what);
+                Host::One(text.to_owned())
+            }
+            (Some(_), false, None) => Host::Several,
+            (None, ..) => return Err(format!("the upstream {name} has no target")),
         };
         let Endpoints { list, difference } = endpoints(servers);
         self.notes.taken("upstreams", upstream.place, format!("{name}: {} endpoints", list.len()));
@@ -183,8 +189,14 @@ impl Target {
         format!("{}://{host}:{port}", self.scheme)
     }
 
-    /// The value of `Host` for a server.
+    /// The value of `Host` for a server: its name without a dot at its end, and its port, unless it has
+    /// one or that is the port of the scheme.
     fn authority(&self, host: &str, port: u16) -> String {
+        let host = host.strip_suffix('.').unwrap_or(host);
+        let has_port = |(_, port): (&str, &str)| port.parse::<u16>().is_ok();
+        if host.rsplit_once(':').is_some_and(has_port) {
+            return host.to_owned();
+        }
         match (self.scheme, port) {
             ("https", 443) | ("http" | "h2c", 80) => host.to_owned(),
             (_, port) => format!("{host}:{port}"),
