@@ -95,7 +95,7 @@ fn outcome(auth: &Authentication, clients: &Clients, key: &str) -> Result<(), Au
     let ready = (0..2).any(|_| looked_up.as_mut().now_or_never().is_some());
     assert!(ready, "the lookup ends");
     drop(looked_up);
-    let counts = Counts { accepted: true, wrong: true };
+    let counts = Counts { accepted: true, wrong: true, password: true };
     let (_, refusal) = auth.prove(&[AuthMethod::ApiKey], &subject, now, counts);
     refusal.map_or(Ok(()), |refusal| Err(refusal.fault))
 }
