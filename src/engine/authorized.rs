@@ -10,9 +10,9 @@ use tollgate_core::time::Moment;
 use super::{Again, AskedPolicies, Credential, Deciding, Engine, Judgement, Named};
 
 impl Engine {
-    /// Lets the policies that need the answer of the authorizer judge a request of the route
-    /// that is judged once more. The authorizer has given the request its fields. The request counts now, which
-    /// may be long after it has arrived.
+    /// Lets the policies that need the answer of the authorizer judge a request once more. The
+    /// authorizer has given the request its fields. The request counts now, which may be long after it
+    /// has arrived.
     pub async fn judge_authorized<'r>(
         &self,
         rules: &'r Rules,
@@ -57,7 +57,7 @@ impl Engine {
             access: AccessVerdicts::default(),
             credential: Credential::default(),
             decision,
-            asked: AskedPolicies::All,
+            asked: AskedPolicies::of(refusal, false),
             now,
             store_us,
             is_preflight: false,

@@ -23,7 +23,7 @@ use super::dispatch::Admission;
 use super::exchange::Exchange;
 use super::refusing::Refused;
 use super::{Client, Gateway};
-use crate::engine::{self, Again, Credential, Judgement, PeerView};
+use crate::engine::{self, Again, AskedPolicies, Credential, Judgement, PeerView};
 use crate::message::{
     Answered, AuthorizerQuestion, AuthorizerSettings, Failure, QuestionOrigin, Taken,
     authorizer_question, recycle,
@@ -220,7 +220,10 @@ impl Gateway {
         let headroom = self.headroom(admission.destination());
         let again = Again { route, has_failed };
         let mut judgement = self.engine.judge_authorized(rules, again, &view, headroom).await;
-        self.metrics.decided(&second, &judgement.decision);
+        // Policies that were not asked are not exempt.
+        if judgement.asked == AskedPolicies::All {
+            self.metrics.decided(&second, &judgement.decision);
+        }
         if !matches!(judgement.decision.outcome, Outcome::Admit) {
             exchange.give_back();
         }
