@@ -10,11 +10,12 @@ use clap::Args;
 use http::HeaderValue;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsConnector;
-use tollgate_core::pem::{self, KeyForm};
+use tollgate_core::pem;
 use tollgate_core::tls::{self, ClientIdentity, ClientTlsError, Trust};
 
 use super::admin_error::{AdminError, TOKEN_VARIABLE};
 use super::bounded_file::read_at_most;
+use crate::config;
 
 /// The largest file of a token or of certificates.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -58,11 +59,10 @@ impl CredentialArgs {
         let token = match &self.token_file {
             Some(path) => {
                 let token = String::from_utf8_lossy(&read(path)?).into_owned();
-                Some(
-                    Some(token)
-                        .filter(is_token)
-                        .ok_or_else(|| AdminError::EmptyToken(path.clone()))?,
-                )
+                if !is_token(&token) {
+                    return Err(AdminError::EmptyToken(path.clone()));
+                }
+                Some(token)
             }
             None => variable(TOKEN_VARIABLE)?.or(known).filter(is_token),
         };
@@ -81,13 +81,13 @@ impl CredentialArgs {
             _ => None,
         };
         let identity = identity.as_ref().map(|(chain, key)| ClientIdentity { chain, key });
-        let config = tls::client_config(Trust::authorities(authorities.as_deref()), identity);
-        let config = config.map_err(|error| match (error, &self.cacert, &self.client_cert) {
+        let made = tls::client_config(Trust::authorities(authorities.as_deref()), identity);
+        let made = made.map_err(|error| match (error, &self.cacert, &self.client_cert) {
             (ClientTlsError::Authority(why), Some(path), _)
             | (ClientTlsError::Identity(why), _, Some(path)) => unusable(path, &why),
             (error, ..) => AdminError::Connect(io::Error::other(error)),
         })?;
-        Ok(TlsConnector::from(Arc::new(config)))
+        Ok(TlsConnector::from(Arc::new(made)))
     }
 }
 
@@ -109,12 +109,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, AdminError>
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, AdminError> {
-    let (form, der) = pem::private_key(&read(path)?).map_err(|why| unusable(path, &why))?;
-    Ok(match form {
-        KeyForm::Pkcs8 => PrivateKeyDer::Pkcs8(der.into()),
-        KeyForm::Pkcs1 => PrivateKeyDer::Pkcs1(der.into()),
-        KeyForm::Sec1 => PrivateKeyDer::Sec1(der.into()),
-    })
+    config::private_key(&read(path)?).map_err(|why| unusable(path, &why))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, AdminError> {

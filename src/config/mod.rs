@@ -79,7 +79,7 @@ pub(crate) use progress::Progress;
 pub(crate) use regular_file::{check as check_regular, open as open_regular};
 pub use scalar::{Date, Endpoint, KeyLimit, ListenAddress, LoneKey, Rate, ScalarError};
 use sections::RawConfig;
-pub(crate) use sections::temporary_admin;
+pub(crate) use sections::{private_key, temporary_admin};
 pub use surroundings::NamedFile;
 use surroundings::Surroundings;
 pub(crate) use text_file::read;

@@ -142,7 +142,7 @@ struct Counts {
 
 /// How far the credentials of a request were checked before.
 #[derive(Clone, Copy, Debug)]
-pub struct Checked {
+pub struct EarlierCheck {
     /// Whether they are checked once more when the body was read. The request counts then.
     pub again: bool,
     /// Whether a wrong password was counted.
@@ -210,7 +210,7 @@ impl Authentication {
         route: &Route,
         subject: &Subject<'r, '_>,
         now: Timestamp,
-        Checked { again, has_failed }: Checked,
+        EarlierCheck { again, has_failed }: EarlierCheck,
     ) -> (Credential<'r>, Option<AuthRefusal>) {
         let counts = Counts { accepted: !again, wrong: true, password: !has_failed };
         let (word, refusal) = self.prove(&route.auth, subject, now, counts);

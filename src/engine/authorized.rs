@@ -36,6 +36,7 @@ impl Engine {
             true => auth.count_password(route, &subject, now),
             false => None,
         };
+        let has_failed = has_failed || failure.is_some();
         let refusal = failure.and_then(|failure| failure.refusal);
         let mut decision = match refusal {
             Some(refusal) => Decision::uncounted(Outcome::Unauthenticated(refusal)),
@@ -63,7 +64,7 @@ impl Engine {
             is_preflight: false,
             named: Named::of(subject.agent(), None),
             awaits_body: false,
-            has_failed: true,
+            has_failed,
         }
     }
 }

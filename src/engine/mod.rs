@@ -39,7 +39,7 @@ use crate::telemetry::{
     WorkerMetrics, WorkerRefusals, WorkerTop,
 };
 
-use auth::Checked;
+use auth::EarlierCheck;
 pub use auth::{AskedPolicies, Authentication, Credential, SharedAuth};
 pub use explain::{
     Asked, Description, DescriptionError, EstimatedTokens, Explaining, Explanation, Fields,
@@ -341,8 +341,8 @@ impl Engine {
             proved.refusal = failure.refusal;
         }
         if proved.refusal.is_none() && rules.asks_for_credentials(index) {
-            let checked = Checked { again: awaits_body, has_failed };
-            (proved.credential, proved.refusal) = auth.check(route, subject, now, checked);
+            let earlier = EarlierCheck { again: awaits_body, has_failed };
+            (proved.credential, proved.refusal) = auth.check(route, subject, now, earlier);
         }
         Proved { has_failed, ..proved }
     }

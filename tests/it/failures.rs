@@ -262,7 +262,7 @@ fn a_request_for_which_an_upstream_has_no_room_uses_none_of_its_limits() {
             let origin = stalling_after("");
             let gateway = Gateway::start(&format!(
                 "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
-                 policies: {{ p: {{ key: \"header:x-who\", {policy}, missing_key: skip }} }}\n\
+                 policies: {{ p: {{ key: \"header:x-client\", {policy}, missing_key: skip }} }}\n\
                  routes: [{{ path: /*, policies: [p], upstream: a }}]\n\
                  upstreams: {{ a: {{ endpoints: [\"http://{}\"], {bound} }} }}\n\
                  runtime: {{ workers: 1 }}\n",
@@ -272,13 +272,13 @@ fn a_request_for_which_an_upstream_has_no_room_uses_none_of_its_limits() {
             first.send(b"GET /first HTTP/1.1\r\nHost: a\r\n\r\n");
             eventually("the first request is in flight", || origin.received().len() == 1);
             for _ in 0..4 {
-                let response = gateway.client().get("/second", &["X-Who: ann"]);
+                let response = gateway.client().get("/second", &["X-Client: ann"]);
                 assert_eq!(response.status, 503, "{bound}, {policy}");
             }
             drop(first);
             eventually("a unit is free", || {
                 let mut client = gateway.client();
-                client.send(b"GET /third HTTP/1.1\r\nHost: a\r\nX-Who: ann\r\n\r\n");
+                client.send(b"GET /third HTTP/1.1\r\nHost: a\r\nX-Client: ann\r\n\r\n");
                 origin.received().iter().any(|request| request.line().contains("/third"))
             });
         }

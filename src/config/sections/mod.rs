@@ -63,6 +63,7 @@ use compress::RawCompress;
 use context::Context;
 use headers::RawHeaders;
 use listeners::RawListener;
+pub use pem_files::private_key;
 use policies::RawPolicy;
 use prices::{CompiledPrices, RawPrices};
 use references::References;

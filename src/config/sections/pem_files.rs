@@ -11,6 +11,19 @@ use super::context::Context;
 use crate::config::field::Spanned;
 use crate::server::{CertificateDates, Validity};
 
+/// The first private key in a text in PEM.
+///
+/// # Errors
+/// As [`pem::private_key`].
+pub fn private_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, PemError> {
+    let (form, der) = pem::private_key(text)?;
+    Ok(match form {
+        KeyForm::Pkcs8 => PrivateKeyDer::Pkcs8(der.into()),
+        KeyForm::Pkcs1 => PrivateKeyDer::Pkcs1(der.into()),
+        KeyForm::Sec1 => PrivateKeyDer::Sec1(der.into()),
+    })
+}
+
 impl Context<'_> {
     /// A file of authorities. There is an error if it has none, or one that cannot be used.
     pub fn authorities_file(&self, path: &Spanned<String>) -> Option<Vec<CertificateDer<'static>>> {
@@ -43,13 +56,8 @@ impl Context<'_> {
 
     /// A file with a private key. There is an error if it has none that can be read.
     pub fn private_key_file(&self, path: &Spanned<String>) -> Option<Arc<PrivateKeyDer<'static>>> {
-        let read = pem::private_key(&self.file_bytes(path)?);
-        let (form, der) = self.understood(path, read)?;
-        Some(Arc::new(match form {
-            KeyForm::Pkcs8 => PrivateKeyDer::Pkcs8(der.into()),
-            KeyForm::Pkcs1 => PrivateKeyDer::Pkcs1(der.into()),
-            KeyForm::Sec1 => PrivateKeyDer::Sec1(der.into()),
-        }))
+        let read = private_key(&self.file_bytes(path)?);
+        self.understood(path, read).map(Arc::new)
     }
 
     fn certificates(&self, path: &Spanned<String>) -> Option<Vec<CertificateDer<'static>>> {
